@@ -1,0 +1,123 @@
+package resolver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshdns/meshdns/sources"
+)
+
+// Conflict reasons. The first two are the Multi-Cluster Services API's (KEP-1645); an
+// aggregate of endpoints serves all of them, each with its own cluster's port, so that a
+// conflict is news for the owner and not an outage.
+const (
+	TypeConflict  = "TypeConflict"
+	PortConflict  = "PortConflict"
+	AliasConflict = "AliasConflict" // ExternalName in one cluster, endpoints in others
+	NameConflict  = "NameConflict"  // two documents register one name
+)
+
+// Conflicts lists in which ways the services of an aggregate differ, with the clusters
+// concerned. The order and the result don't depend on the order of events.
+func (s *Snapshot) Conflicts(g *Group) []string {
+	members := s.contributing(g)
+	var out []string
+	if c := s.typeConflict(members); c != "" {
+		out = append(out, c)
+	}
+	return append(out, s.portConflicts(members)...)
+}
+
+// contributing are the members that may be in the aggregate.
+func (s *Snapshot) contributing(g *Group) []Member {
+	if s.Settings.Excluded(g.ServiceName) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Equivalent(g)), func(m Member) bool {
+		r := s.refusal(m.Cluster, g.ServiceName, true)
+		return r == FederatedCluster || r == NotInMayServe
+	})
+}
+
+func (s *Snapshot) typeConflict(members []Member) string {
+	by := map[sources.ServiceType][]string{}
+	for _, m := range members {
+		by[m.Service.Type] = append(by[m.Service.Type], s.Clusters[m.Cluster].Name)
+	}
+	if len(by) < 2 {
+		return ""
+	}
+	if aliases := by[sources.ExternalName]; len(aliases) > 0 && len(by) == 2 {
+		return fmt.Sprintf("%s: ExternalName in %s is left out", AliasConflict, strings.Join(aliases, ", "))
+	}
+	return fmt.Sprintf("%s: ClusterIP in %s, headless in %s", TypeConflict,
+		strings.Join(by[sources.ClusterIP], ", "), strings.Join(by[sources.Headless], ", "))
+}
+
+// portConflicts compares service ports by name and protocol.
+func (s *Snapshot) portConflicts(members []Member) []string {
+	type port struct {
+		name     string
+		protocol sources.Protocol
+	}
+	numbers := map[port]map[uint16][]string{}
+	var order []port
+	n := 0
+	for _, m := range members {
+		if m.Service.Type == sources.ExternalName {
+			continue
+		}
+		n++
+		for _, p := range m.Service.Ports {
+			key := port{p.Name, p.Protocol}
+			if numbers[key] == nil {
+				numbers[key] = map[uint16][]string{}
+				order = append(order, key)
+			}
+			numbers[key][p.Number] = append(numbers[key][p.Number], s.Clusters[m.Cluster].Name)
+		}
+	}
+	slices.SortFunc(order, func(a, b port) int { return strings.Compare(a.name+a.protocol.String(), b.name+b.protocol.String()) })
+	var out []string
+	for _, key := range order {
+		if text := portDifference(numbers[key], n); text != "" {
+			out = append(out, fmt.Sprintf("%s: port %q/%s is %s", PortConflict, key.name, key.protocol, text))
+		}
+	}
+	return out
+}
+
+// portDifference says how clusters differ in one port; "" when all n agree.
+func portDifference(numbers map[uint16][]string, n int) string {
+	have := 0
+	var parts []string
+	for number, clusters := range numbers {
+		have += len(clusters)
+		parts = append(parts, fmt.Sprintf("%d in %s", number, strings.Join(clusters, ", ")))
+	}
+	slices.Sort(parts)
+	switch {
+	case len(numbers) > 1:
+		return strings.Join(parts, "; ")
+	case have < n:
+		return parts[0] + " only"
+	}
+	return ""
+}
+
+// Conflicts lists the documents that lose a registered name to an older one.
+func (m *Mesh) Conflicts() []string {
+	var out []string
+	for _, loser := range m.Losers {
+		out = append(out, fmt.Sprintf("%s: also registered by %s", NameConflict, place(loser.Origin.File, loser.Origin.Line)))
+	}
+	return out
+}
+
+func place(file string, line int) string {
+	if file == "" {
+		return "a cluster"
+	}
+	return fmt.Sprintf("%s:%d", file, line)
+}

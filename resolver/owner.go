@@ -1,0 +1,214 @@
+package resolver
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
+
+	"github.com/meshdns/meshdns/names"
+	"github.com/meshdns/meshdns/registry"
+	"github.com/meshdns/meshdns/sources"
+)
+
+// owner holds the state that only the owner goroutine touches, current excepted.
+type owner struct {
+	publisher Publisher
+	up        Upstreams
+	log       *slog.Logger
+	now       func() time.Time
+	in        *inbox
+	started   time.Time
+
+	settings *Settings
+	clusters []ClusterState       // ordered by name, replaced on change
+	index    map[string]int       // cluster name → index
+	status   map[string]*tracked  // every source by its name
+	docs     *documents           // registry documents and what they stand on
+	groups   *iradix.Tree[*Group] // the trees of the next snapshot
+	mesh     *iradix.Tree[*Mesh]
+	members  *iradix.Tree[*sources.Members]
+	touched  touched
+	current  atomic.Pointer[Snapshot]
+
+	others      []SourceState // sources that are no clusters, ordered
+	othersDirty bool
+
+	ages      bool // a source failed or the grace runs: look at the clock again
+	graceOver bool
+}
+
+func newOwner(c Config, in *inbox) *owner {
+	o := &owner{
+		publisher: c.Publisher, up: c.Upstreams, log: c.Logger, now: c.Now, in: in,
+		started: c.Now(),
+		status:  map[string]*tracked{},
+		docs:    newDocuments(),
+		touched: newTouched(),
+		groups:  iradix.New[*Group](),
+		mesh:    iradix.New[*Mesh](),
+		members: iradix.New[*sources.Members](),
+	}
+	o.useSettings(c.Settings)
+	return o
+}
+
+// touched collects a batch's changes without duplicates.
+type touched struct {
+	all      bool
+	services map[ServiceName]struct{}
+	mesh     map[names.Name]struct{}
+	members  map[string]struct{}
+	clusters bool // cluster states changed: publish even if nothing else did
+}
+
+func newTouched() touched {
+	return touched{
+		services: map[ServiceName]struct{}{},
+		mesh:     map[names.Name]struct{}{},
+		members:  map[string]struct{}{},
+	}
+}
+
+func (t *touched) reset() {
+	if len(t.services) > bigBatch {
+		*t = newTouched()
+		return
+	}
+	t.all, t.clusters = false, false
+	clear(t.services)
+	clear(t.mesh)
+	clear(t.members)
+}
+
+func (t *touched) changes() Changes {
+	c := Changes{All: t.all}
+	if t.all {
+		return c
+	}
+	c.Services = keys(t.services)
+	c.Mesh = keys(t.mesh)
+	c.Members = keys(t.members)
+	return c
+}
+
+func keys[K comparable](m map[K]struct{}) []K {
+	if len(m) == 0 {
+		return nil
+	}
+	out := make([]K, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}
+
+// apply merges a batch and publishes it as one step.
+func (o *owner) apply(b *batch) {
+	t := &o.touched
+	t.reset()
+	if len(b.updates) > 0 {
+		o.applyUpdates(b.updates, t)
+	}
+	for _, s := range b.statuses {
+		o.applyStatus(s, t)
+	}
+	if t.all || t.clusters || len(t.services)+len(t.mesh)+len(t.members) > 0 {
+		o.publish(t.changes())
+	}
+	for _, f := range b.calls {
+		f()
+	}
+}
+
+func (o *owner) applyUpdates(updates []sources.Update, t *touched) {
+	groups, members := o.groups.Txn(), o.members.Txn()
+	now := o.now()
+	for _, u := range updates {
+		o.track(u.Key.Source).Live.succeeded(now)
+		switch u.Key.Kind {
+		case sources.KindService:
+			service, _ := u.Value.(*sources.Service)
+			o.applyService(groups, u.Key, service, t)
+		case sources.KindBackend:
+			m, _ := u.Value.(*sources.Members)
+			applyMembers(members, u.Key.Name, m)
+			t.members[u.Key.Name] = struct{}{}
+			o.docs.touchBackend(u.Key.Name, t)
+		case sources.KindDocument:
+			doc, _ := u.Value.(*registry.MeshService)
+			o.docs.put(u.Key, doc)
+		}
+	}
+	o.groups, o.members = groups.Commit(), members.Commit()
+	o.rebuildMesh(t)
+}
+
+func applyMembers(txn *iradix.Txn[*sources.Members], key string, m *sources.Members) {
+	if m == nil {
+		txn.Delete([]byte(key))
+		return
+	}
+	txn.Insert([]byte(key), m)
+}
+
+// rebuildMesh takes the touched documents into the mesh tree and tells the upstreams
+// which locators are wanted now.
+func (o *owner) rebuildMesh(t *touched) {
+	dirty := o.docs.takeDirty()
+	if len(dirty) == 0 {
+		return
+	}
+	txn := o.mesh.Txn()
+	for name := range dirty {
+		t.mesh[name] = struct{}{}
+		if m := o.docs.winner(name); m != nil {
+			txn.Insert([]byte(name.Wire()), m)
+		} else {
+			txn.Delete([]byte(name.Wire()))
+		}
+	}
+	o.mesh = txn.Commit()
+	o.want()
+}
+
+func (o *owner) want() {
+	if o.up == nil || !o.docs.takeWantChanged() {
+		return
+	}
+	o.up.Want(o.docs.wanted(o.settings.UpstreamSource))
+}
+
+// publish makes the next Snapshot and hands it over.
+func (o *owner) publish(c Changes) {
+	s := &Snapshot{
+		Settings: o.settings, Clusters: o.clusters, Taken: o.now(),
+		RegistrySynced: o.registrySynced(), GraceOver: o.graceOver,
+		groups: o.groups, mesh: o.mesh, members: o.members, others: o.otherSources(),
+	}
+	o.publisher.Publish(s, c)
+	o.current.Store(s)
+}
+
+func (o *owner) setSettings(s *Settings) {
+	o.useSettings(s)
+	o.publish(Changes{All: true})
+}
+
+// useSettings takes up settings; members of clusters that stay keep their services under
+// the new cluster numbers, those of clusters that left are dropped.
+func (o *owner) useSettings(s *Settings) {
+	old := o.clusters
+	o.settings = s
+	o.clusters, o.index = nil, map[string]int{}
+	for _, c := range sortedClusters(s.Clusters) {
+		o.index[c.Name] = len(o.clusters)
+		o.clusters = append(o.clusters, o.clusterState(c))
+	}
+	o.regroup(old)
+	o.docs.markAll()
+	o.touched.reset()
+	o.rebuildMesh(&o.touched)
+	o.ages = true
+}

@@ -1,0 +1,180 @@
+package resolver
+
+import (
+	"net/netip"
+
+	"github.com/meshdns/meshdns/api"
+	"github.com/meshdns/meshdns/names"
+	"github.com/meshdns/meshdns/registry"
+	"github.com/meshdns/meshdns/sources"
+)
+
+// Row is one address of a selection and why it is answered or not: what explain shows.
+type Row struct {
+	Address  netip.Addr
+	Host     string
+	Site     string // label(s) that the host stands under
+	Cluster  string // "" for endpoints in no cluster
+	Backend  string
+	Ports    []sources.Port
+	Endpoint sources.EndpointState
+	Weight   int
+	Reason   Reason
+}
+
+// rowKey is what makes two endpoints one row.
+type rowKey struct {
+	address netip.Addr
+	site    string
+	backend int
+}
+
+// Rows lists every address of the selection once for each site and backend, in the
+// selection's order. doc is the registered name's document, nil outside the registry. An
+// address of several slices is in if any of them says so (C92).
+func (s *Snapshot) Rows(sel *Selection, doc *registry.MeshService) []Row {
+	var rows []Row
+	at := map[rowKey]int{}
+	for i := range sel.Parts {
+		p := &sel.Parts[i]
+		for j := range p.Slice.Endpoints {
+			e := &p.Slice.Endpoints[j]
+			row := s.row(p, e, doc)
+			key := rowKey{e.Address, p.Site, p.Backend}
+			k, known := at[key]
+			if !known {
+				at[key] = len(rows)
+				rows = append(rows, row)
+				continue
+			}
+			row.Ports = append(row.Ports[:len(row.Ports):len(row.Ports)], rows[k].Ports...)
+			if row.Reason.In() && !rows[k].Reason.In() {
+				rows[k] = row
+			} else if row.Reason.In() {
+				rows[k].Ports = row.Ports
+			}
+		}
+	}
+	return rows
+}
+
+func (s *Snapshot) row(p *Part, e *sources.Endpoint, doc *registry.MeshService) Row {
+	r := Row{
+		Address: e.Address, Host: e.Hostname, Site: p.Site, Ports: p.Ports,
+		Endpoint: e.State, Reason: p.Reason(e), Backend: "Kubernetes " + p.Member.String(),
+	}
+	if r.Host == "" {
+		r.Host = names.Dashed(e.Address)
+	}
+	if p.Cluster != NoCluster {
+		r.Cluster = s.Clusters[p.Cluster].Name
+	}
+	if doc != nil {
+		b := &doc.Backends[p.Backend]
+		r.Backend, r.Weight = backendText(b), weightOf(b)
+		if r.Cluster == "" {
+			r.Cluster = b.Cluster
+		}
+	}
+	return r
+}
+
+func backendText(b *registry.Backend) string { return string(b.Type) + " " + b.Locator }
+
+// weightOf is a backend's weight; 1 where none is written.
+func weightOf(b *registry.Backend) int {
+	if b.HasWeight {
+		return b.Weight
+	}
+	return 1
+}
+
+// Backends lists what a group's aggregate is made of, as the services API shows it.
+func (s *Snapshot) Backends(members []Member) []string {
+	out := make([]string, len(members))
+	for i, m := range members {
+		out[i] = "Kubernetes " + m.ServiceName.String() + " (" + s.Clusters[m.Cluster].Name + ")"
+	}
+	return out
+}
+
+// Backends lists what a registered name stands on.
+func (m *Mesh) Backends() []string {
+	out := make([]string, len(m.Doc.Backends))
+	for i := range m.Doc.Backends {
+		b := &m.Doc.Backends[i]
+		out[i] = backendText(b)
+		if b.Cluster != registry.LocalCluster {
+			out[i] += " (" + b.Cluster + ")"
+		}
+	}
+	return out
+}
+
+// Sources lists every source as the admin API shows it.
+func (s *Snapshot) Sources() []api.Source {
+	out := make([]api.Source, 0, len(s.Clusters)+len(s.others))
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		row := c.SourceState.row()
+		if row.Kind == "" { // not heard of yet
+			row.Kind = "kubernetes"
+		}
+		out = append(out, row)
+	}
+	for i := range s.others {
+		out = append(out, s.others[i].row())
+	}
+	return out
+}
+
+func (st *SourceState) row() api.Source {
+	row := api.Source{
+		Name: st.Source, Kind: st.Kind, State: st.State, Since: st.Since, LastError: st.Error,
+		Services: int(st.Live.Services.Load()), Skipped: st.Skipped, LastSkip: st.LastSkip,
+		Refused: int(st.Live.Refused.Load()),
+	}
+	for i := range st.Live.Endpoints {
+		row.Endpoints += int(st.Live.Endpoints[i].Load())
+	}
+	if at := st.Live.LastSuccess(); !at.IsZero() {
+		row.LastSuccess = &at
+	}
+	return row
+}
+
+// EndpointCounts calls f with the number of endpoints of each cluster and state.
+func (s *Snapshot) EndpointCounts(f func(cluster, state string, n int)) {
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		for state := range c.Live.Endpoints {
+			f(c.Name, sources.EndpointState(state).String(), int(c.Live.Endpoints[state].Load()))
+		}
+	}
+}
+
+// Waiting lists the sources whose first whole list has not come, by name: those that
+// readiness waits for.
+func (s *Snapshot) Waiting() []string {
+	var out []string
+	for i := range s.Clusters {
+		if !s.Clusters[i].Synced {
+			out = append(out, s.Clusters[i].Name)
+		}
+	}
+	for _, name := range s.Settings.RegistrySources {
+		if !s.synced(name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (s *Snapshot) synced(source string) bool {
+	for i := range s.others {
+		if s.others[i].Source == source {
+			return s.others[i].Synced
+		}
+	}
+	return false
+}
