@@ -1,0 +1,386 @@
+package zones
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"net/netip"
+	"time"
+
+	"github.com/meshdns/meshdns/names"
+	"github.com/meshdns/meshdns/resolver"
+	"github.com/meshdns/meshdns/sources"
+)
+
+// packer turns selections into entries. It belongs to the publishing goroutine and
+// reuses its memory; the entry that finish returns is the caller's.
+type packer struct {
+	seed  maphash.Seed
+	start time.Time // zero of the clock that entries count down by
+
+	class    byte
+	key      []byte
+	flags    byte
+	ttl      uint32
+	expires  int64
+	text     []byte
+	room     int // bytes that host and site labels of a name may take together
+	parts    []partBuilder
+	used     int // parts in use: the others keep their memory
+	set4     set4
+	set6     map[[16]byte]struct{}
+	out      []byte
+	listed   [2]span // the aggregate's lists, in the order A, AAAA
+	partsOff []uint32
+}
+
+// span is a list that has been written: where and how many.
+type span struct{ offset, count uint32 }
+
+func newPacker(seed maphash.Seed, start time.Time) *packer {
+	return &packer{seed: seed, start: start, set6: map[[16]byte]struct{}{}}
+}
+
+// begin starts an entry; suffix is the length in bytes of what follows a host and its
+// site in their full name.
+func (p *packer) begin(class byte, key []byte, suffix int) {
+	p.class = class
+	p.key = append(p.key[:0], key...)
+	p.flags, p.ttl, p.expires, p.used = 0, 0, 0, 0
+	p.text = p.text[:0]
+	p.room = names.MaxName - suffix
+}
+
+// setTTL takes a selection's TTL: whole seconds, and the moment that it counts down to.
+func (p *packer) setTTL(ttl time.Duration, expires time.Time) {
+	p.ttl = uint32(ttl / time.Second)
+	if !expires.IsZero() {
+		p.expires = max(1, expires.Sub(p.start).Milliseconds())
+	}
+}
+
+// partKind keeps apart the parts that one site may have in an entry.
+type partKind uint8
+
+const (
+	shared  partKind = iota // in the aggregate, and maybe in the cluster's own zone too
+	virtual                 // the service's own addresses or alias in its cluster's zone
+	ownOnly                 // hosts of the cluster's own zone that differ from the aggregate's
+)
+
+// part finds or makes the builder of a site's part.
+func (p *packer) part(cluster uint16, site string, kind partKind) *partBuilder {
+	for i := range p.parts[:p.used] {
+		b := &p.parts[i]
+		if b.site == site && b.kind == kind {
+			if b.cluster == noCluster {
+				b.cluster = cluster
+			}
+			return b
+		}
+	}
+	if p.used == len(p.parts) {
+		p.parts = append(p.parts, partBuilder{})
+	}
+	b := &p.parts[p.used]
+	p.used++
+	b.reset(cluster, site, kind)
+	return b
+}
+
+// partBuilder collects the hosts of one site.
+type partBuilder struct {
+	cluster uint16
+	flags   byte
+	site    string // wire form without a root byte
+	kind    partKind
+	alias   string
+
+	hosts  []hostBuilder
+	table  []uint32 // 1 + index into hosts, open-addressed by the label's hash
+	addrs4 []link4
+	addrs6 []link6
+	order4 [][4]byte // unique addresses, in the order they came
+	order6 [][16]byte
+	ports  []portBuilder
+	bare   []target
+	seen   []seenPort
+}
+
+type hostBuilder struct {
+	label   string
+	hash    uint32
+	head4   int32 // latest of its addresses in addrs4; -1: none
+	head6   int32
+	n4, n6  uint16
+	seen    int32 // latest of its (port, number) pairs
+	written uint32
+}
+
+type link4 struct {
+	addr [4]byte
+	next int32
+}
+
+type link6 struct {
+	addr [16]byte
+	next int32
+}
+
+type portBuilder struct {
+	name     string
+	protocol sources.Protocol
+	targets  []target
+}
+
+// target is an SRV record: host is an index into hosts, -1 for the service itself.
+type target struct {
+	number uint16
+	host   int32
+}
+
+type seenPort struct {
+	port   int32
+	number uint16
+	next   int32
+}
+
+func (b *partBuilder) reset(cluster uint16, site string, kind partKind) {
+	*b = partBuilder{
+		cluster: cluster, site: site, kind: kind,
+		hosts: b.hosts[:0], table: b.table[:0],
+		addrs4: b.addrs4[:0], addrs6: b.addrs6[:0], order4: b.order4[:0], order6: b.order6[:0],
+		ports: b.ports[:0], bare: b.bare[:0], seen: b.seen[:0],
+	}
+}
+
+// portIndex finds or makes a port.
+func (b *partBuilder) portIndex(name string, protocol sources.Protocol) int32 {
+	for i := range b.ports {
+		if b.ports[i].name == name && b.ports[i].protocol == protocol {
+			return int32(i)
+		}
+	}
+	if len(b.ports) < cap(b.ports) { // keep the targets' memory of an earlier use
+		b.ports = b.ports[:len(b.ports)+1]
+		last := &b.ports[len(b.ports)-1]
+		*last = portBuilder{name: name, protocol: protocol, targets: last.targets[:0]}
+	} else {
+		b.ports = append(b.ports, portBuilder{name: name, protocol: protocol})
+	}
+	return int32(len(b.ports) - 1)
+}
+
+// addPart adds the endpoints of a selection's part that answer. It says whether there
+// was any.
+func (p *packer) addPart(b *partBuilder, from *resolver.Part) (any bool) {
+	if !from.Refused.In() {
+		return false
+	}
+	var indexes [16]int32
+	ports := indexes[:0]
+	for i := range from.Ports {
+		ports = append(ports, b.portIndex(names.Lower(from.Ports[i].Name), from.Ports[i].Protocol))
+	}
+	for i := range from.Slice.Endpoints {
+		e := &from.Slice.Endpoints[i]
+		if !from.Reason(e).In() {
+			continue
+		}
+		any = true
+		h := int32(-1)
+		if b.kind != virtual {
+			h = p.hostIndex(b, e)
+		}
+		b.addAddress(h, e.Address)
+		if h >= 0 || b.kind == virtual {
+			b.addTargets(h, from.Ports, ports)
+		}
+	}
+	return any
+}
+
+// hostIndex finds or makes the host of an endpoint: its hostname, else the dashed
+// address; -1 when no name of it would fit into 255 bytes.
+func (p *packer) hostIndex(b *partBuilder, e *sources.Endpoint) int32 {
+	label := e.Hostname
+	if label == "" || 1+len(label)+len(b.site) > p.room {
+		label = names.Dashed(e.Address)
+	}
+	if 1+len(label)+len(b.site) > p.room {
+		return -1
+	}
+	return b.host(p.hashLabel(label), label)
+}
+
+func (p *packer) hashLabel(label string) uint32 {
+	var buf [names.MaxLabel + 1]byte
+	buf[0] = byte(len(label))
+	n := copy(buf[1:], label)
+	return uint32(maphash.Bytes(p.seed, buf[:1+n]))
+}
+
+func (b *partBuilder) host(hash uint32, label string) int32 {
+	if (len(b.hosts)+1)*4 > len(b.table)*3 {
+		b.grow()
+	}
+	mask := uint32(len(b.table) - 1)
+	i := hash & mask
+	for ; b.table[i] != 0; i = (i + 1) & mask {
+		if h := &b.hosts[b.table[i]-1]; h.hash == hash && h.label == label {
+			return int32(b.table[i] - 1)
+		}
+	}
+	b.hosts = append(b.hosts, hostBuilder{label: label, hash: hash, head4: -1, head6: -1, seen: -1})
+	b.table[i] = uint32(len(b.hosts))
+	return int32(len(b.hosts) - 1)
+}
+
+// grow doubles the table and places the hosts anew.
+func (b *partBuilder) grow() {
+	n := max(2, 2*len(b.table))
+	if cap(b.table) >= n {
+		b.table = b.table[:n]
+		clear(b.table)
+	} else {
+		b.table = make([]uint32, n)
+	}
+	mask := uint32(n - 1)
+	for j := range b.hosts {
+		i := b.hosts[j].hash & mask
+		for b.table[i] != 0 {
+			i = (i + 1) & mask
+		}
+		b.table[i] = uint32(j + 1)
+	}
+}
+
+// addAddress adds an address under host h (-1: under the service alone), once.
+func (b *partBuilder) addAddress(h int32, addr netip.Addr) {
+	if addr.Is4() {
+		a := addr.As4()
+		if h >= 0 && !b.link4(&b.hosts[h], a) {
+			return
+		}
+		b.order4 = append(b.order4, a)
+		return
+	}
+	a := addr.As16()
+	if h >= 0 && !b.link6(&b.hosts[h], a) {
+		return
+	}
+	b.order6 = append(b.order6, a)
+}
+
+// link4 adds an address to a host; false when the host has it already.
+func (b *partBuilder) link4(h *hostBuilder, a [4]byte) bool {
+	for i := h.head4; i >= 0; i = b.addrs4[i].next {
+		if b.addrs4[i].addr == a {
+			return false
+		}
+	}
+	b.addrs4 = append(b.addrs4, link4{a, h.head4})
+	h.head4 = int32(len(b.addrs4) - 1)
+	h.n4++
+	return true
+}
+
+func (b *partBuilder) link6(h *hostBuilder, a [16]byte) bool {
+	for i := h.head6; i >= 0; i = b.addrs6[i].next {
+		if b.addrs6[i].addr == a {
+			return false
+		}
+	}
+	b.addrs6 = append(b.addrs6, link6{a, h.head6})
+	h.head6 = int32(len(b.addrs6) - 1)
+	h.n6++
+	return true
+}
+
+// addTargets adds the SRV records of a host: under each of its ports, and under the bare
+// name once for each number (DNS_RULES 13, 14). Number 0 is never served (C64).
+func (b *partBuilder) addTargets(h int32, ports []sources.Port, indexes []int32) {
+	for i, index := range indexes {
+		number := ports[i].Number
+		if number == 0 {
+			continue
+		}
+		pair, bare := b.isNew(h, index, number)
+		if pair {
+			b.ports[index].targets = append(b.ports[index].targets, target{number, h})
+			b.remember(h, index, number)
+		}
+		if bare {
+			b.bare = append(b.bare, target{number, h})
+		}
+	}
+}
+
+// isNew says whether the host has no record yet for (port, number), and whether it has
+// none for the number at all.
+func (b *partBuilder) isNew(h, port int32, number uint16) (pair, bare bool) {
+	if h < 0 {
+		return b.isNewVirtual(port, number)
+	}
+	pair, bare = true, true
+	for i := b.hosts[h].seen; i >= 0; i = b.seen[i].next {
+		if b.seen[i].number == number {
+			bare = false
+			if b.seen[i].port == port {
+				return false, false
+			}
+		}
+	}
+	return pair, bare
+}
+
+func (b *partBuilder) isNewVirtual(port int32, number uint16) (pair, bare bool) {
+	pair, bare = true, true
+	for _, t := range b.ports[port].targets {
+		pair = pair && t.number != number
+	}
+	for _, t := range b.bare {
+		bare = bare && t.number != number
+	}
+	return pair, bare
+}
+
+func (b *partBuilder) remember(h, port int32, number uint16) {
+	if h < 0 {
+		return
+	}
+	b.seen = append(b.seen, seenPort{port, number, b.hosts[h].seen})
+	b.hosts[h].seen = int32(len(b.seen) - 1)
+}
+
+// set4 is a set of IPv4 addresses that is quick to fill and to empty.
+type set4 struct {
+	table []uint32 // 0: free; the address 0.0.0.0 is never an endpoint
+}
+
+func (s *set4) reset(n int) {
+	size := 16
+	for size < 2*n {
+		size *= 2
+	}
+	if cap(s.table) < size {
+		s.table = make([]uint32, size)
+		return
+	}
+	s.table = s.table[:size]
+	clear(s.table)
+}
+
+// add says whether a was not in the set yet.
+func (s *set4) add(a [4]byte) bool {
+	v := binary.BigEndian.Uint32(a[:])
+	mask := uint32(len(s.table) - 1)
+	for i := (v * 0x9e3779b1) >> 7 & mask; ; i = (i + 1) & mask {
+		switch s.table[i] {
+		case v:
+			return false
+		case 0:
+			s.table[i] = v
+			return true
+		}
+	}
+}

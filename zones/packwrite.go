@@ -1,0 +1,242 @@
+package zones
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/meshdns/meshdns/names"
+)
+
+// finish writes the entry.
+func (p *packer) finish() entry {
+	p.out = append(p.out[:0], make([]byte, hKey)...)
+	p.out = append(p.out, p.key...)
+	p.out[hClass] = p.class
+	binary.LittleEndian.PutUint16(p.out[hKeyLen:], uint16(len(p.key)))
+	binary.LittleEndian.PutUint32(p.out[hTTL:], p.ttl)
+	binary.LittleEndian.PutUint64(p.out[hExpires:], uint64(p.expires))
+	p.put(hText, span{uint32(len(p.out)), uint32(len(p.text))})
+	p.out = append(p.out, p.text...)
+	p.writeParts()
+	p.writeAggregate()
+	p.out[hFlags] = p.flags
+	return slices.Clone(entry(p.out))
+}
+
+func (p *packer) put(at int, s span) {
+	binary.LittleEndian.PutUint32(p.out[at:], s.offset)
+	binary.LittleEndian.PutUint32(p.out[at+4:], s.count)
+}
+
+func (p *packer) writeParts() {
+	table := len(p.out)
+	p.put(hParts, span{uint32(table), uint32(p.used)})
+	p.out = append(p.out, make([]byte, 4*p.used)...)
+	for i := range p.parts[:p.used] {
+		binary.LittleEndian.PutUint32(p.out[table+4*i:], uint32(len(p.out)))
+		p.writePart(&p.parts[i])
+	}
+}
+
+// aggregated are the builders whose endpoints are in the aggregate.
+func (p *packer) aggregated() (only *partBuilder, n int) {
+	for i := range p.parts[:p.used] {
+		if b := &p.parts[i]; b.flags&pfAggregate != 0 && len(b.order4)+len(b.order6) > 0 {
+			only = b
+			n++
+		}
+	}
+	return only, n
+}
+
+// writeAggregate writes the lists of the whole name. A single part's lists serve as
+// they are; several are merged without duplicates.
+func (p *packer) writeAggregate() {
+	only, n := p.aggregated()
+	if n == 0 {
+		return
+	}
+	p.flags |= fExists
+	p.set4.reset(p.count4(only, n))
+	clear(p.set6)
+	at := uint32(len(p.out))
+	count := uint32(0)
+	p.eachAggregated(func(b *partBuilder) {
+		for _, a := range b.order4 {
+			if p.set4.add(a) {
+				p.out = append(p.out, a[:]...)
+				count++
+			}
+		}
+	})
+	p.put(hA, span{at, count})
+	at, count = uint32(len(p.out)), 0
+	p.eachAggregated(func(b *partBuilder) {
+		for _, a := range b.order6 {
+			if _, dup := p.set6[a]; !dup {
+				p.set6[a] = struct{}{}
+				p.out = append(p.out, a[:]...)
+				count++
+			}
+		}
+	})
+	p.put(hAAAA, span{at, count})
+}
+
+func (p *packer) count4(only *partBuilder, n int) int {
+	if n == 1 {
+		return len(only.order4)
+	}
+	total := 0
+	p.eachAggregated(func(b *partBuilder) { total += len(b.order4) })
+	return total
+}
+
+func (p *packer) eachAggregated(f func(*partBuilder)) {
+	for i := range p.parts[:p.used] {
+		if b := &p.parts[i]; b.flags&pfAggregate != 0 {
+			f(b)
+		}
+	}
+}
+
+// writePart writes one part at the end of out.
+func (p *packer) writePart(b *partBuilder) {
+	start := len(p.out)
+	w := partWriter{packer: p, b: b, start: start}
+	p.out = append(p.out, make([]byte, pSite)...)
+	binary.LittleEndian.PutUint16(p.out[start+pCluster:], b.cluster)
+	p.out[start+pFlags] = b.flags
+	p.out[start+pSiteLen] = byte(len(b.site))
+	p.out = append(p.out, b.site...)
+	w.put(pAlias, w.bytes(b.alias))
+	if b.flags&pfOwn != 0 {
+		w.ownLists()
+	}
+	w.hosts()
+	w.ports()
+	binary.LittleEndian.PutUint32(p.out[start+pLength:], w.here())
+}
+
+// partWriter writes a part: offsets count from start.
+type partWriter struct {
+	*packer
+	b     *partBuilder
+	start int
+}
+
+func (w *partWriter) here() uint32 { return uint32(len(w.out) - w.start) }
+
+func (w *partWriter) put(at int, s span) { w.packer.put(w.start+at, s) }
+
+func (w *partWriter) bytes(s string) span {
+	at := w.here()
+	w.out = append(w.out, s...)
+	return span{at, uint32(len(s))}
+}
+
+// ownLists writes the addresses that the service has in its cluster's own zone.
+func (w *partWriter) ownLists() {
+	w.set4.reset(len(w.b.order4))
+	at, count := w.here(), uint32(0)
+	for _, a := range w.b.order4 {
+		if w.set4.add(a) {
+			w.out = append(w.out, a[:]...)
+			count++
+		}
+	}
+	w.put(pA, span{at, count})
+	clear(w.set6)
+	at, count = w.here(), 0
+	for _, a := range w.b.order6 {
+		if _, dup := w.set6[a]; !dup {
+			w.set6[a] = struct{}{}
+			w.out = append(w.out, a[:]...)
+			count++
+		}
+	}
+	w.put(pAAAA, span{at, count})
+}
+
+// hosts writes the hosts and then the table that finds them.
+func (w *partWriter) hosts() {
+	if len(w.b.hosts) == 0 {
+		return
+	}
+	for i := range w.b.hosts {
+		w.host(&w.b.hosts[i])
+	}
+	w.put(pHosts, span{w.here(), uint32(len(w.b.table))})
+	w.out = slices.Grow(w.out, 4*len(w.b.table))
+	for _, h := range w.b.table {
+		offset := uint32(0)
+		if h != 0 {
+			offset = w.b.hosts[h-1].written
+		}
+		w.out = binary.LittleEndian.AppendUint32(w.out, offset)
+	}
+}
+
+func (w *partWriter) host(h *hostBuilder) {
+	h.written = w.here()
+	w.out = append(w.out, byte(len(h.label)))
+	w.out = append(w.out, h.label...)
+	w.out = binary.LittleEndian.AppendUint16(w.out, h.n4)
+	w.out = binary.LittleEndian.AppendUint16(w.out, h.n6)
+	for i := h.head4; i >= 0; i = w.b.addrs4[i].next {
+		w.out = append(w.out, w.b.addrs4[i].addr[:]...)
+	}
+	for i := h.head6; i >= 0; i = w.b.addrs6[i].next {
+		w.out = append(w.out, w.b.addrs6[i].addr[:]...)
+	}
+}
+
+// ports writes the SRV targets and the named ports. With one port the bare name has the
+// same targets: they are written once.
+func (w *partWriter) ports() {
+	spans := make([]span, len(w.b.ports))
+	named := 0
+	for i := range w.b.ports {
+		spans[i] = w.targets(w.b.ports[i].targets)
+		if w.isNamed(&w.b.ports[i]) {
+			named++
+		}
+	}
+	bare := span{}
+	if len(spans) == 1 {
+		bare = spans[0]
+	} else {
+		bare = w.targets(w.b.bare)
+	}
+	w.put(pBare, bare)
+	w.put(pPorts, span{w.here(), uint32(named)})
+	for i := range w.b.ports {
+		if w.isNamed(&w.b.ports[i]) {
+			w.port(&w.b.ports[i], spans[i])
+		}
+	}
+}
+
+func (w *partWriter) isNamed(b *portBuilder) bool {
+	return b.name != "" && len(b.name) < names.MaxLabel
+}
+
+func (w *partWriter) targets(ts []target) span {
+	at := w.here()
+	for _, t := range ts {
+		w.out = binary.LittleEndian.AppendUint16(w.out, t.number)
+		offset := uint32(0)
+		if t.host >= 0 {
+			offset = w.b.hosts[t.host].written
+		}
+		w.out = binary.LittleEndian.AppendUint32(w.out, offset)
+	}
+	return span{at, uint32(len(ts))}
+}
+
+func (w *partWriter) port(b *portBuilder, targets span) {
+	w.out = append(w.out, byte(b.protocol), byte(len(b.name)))
+	w.out = binary.LittleEndian.AppendUint32(w.out, targets.offset)
+	w.out = binary.LittleEndian.AppendUint32(w.out, targets.count)
+	w.out = append(w.out, b.name...)
+}

@@ -1,0 +1,552 @@
+package zones
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/meshdns/meshdns/names"
+	"github.com/meshdns/meshdns/resolver"
+)
+
+// Config is what a Publisher is made of.
+type Config struct {
+	Naming *Naming
+	Now    func() time.Time // nil: time.Now
+	// Serials are the last serials of an earlier run by zone, where they are known:
+	// a serial never goes back (RFC 1982). Without them the Unix time is the floor.
+	Serials map[names.Name]uint32
+}
+
+// Publisher packs what the resolver publishes into Views. It implements
+// resolver.Publisher; View and SetNaming are safe for concurrent use.
+type Publisher struct {
+	view   atomic.Pointer[View]
+	naming atomic.Pointer[Naming]
+	now    func() time.Time
+
+	mu         sync.Mutex // of publishing: never taken by a query
+	used       *Naming    // that the current view was made with
+	packer     *packer
+	sel        resolver.Selection
+	own        resolver.Selection
+	edits      []edit
+	keyBuf     []byte
+	namespaces map[string]*scopes
+	dirty      map[string]struct{} // namespaces to write again
+	inner      map[string]int      // names that stand below a name, by key of the mesh class
+	reverse    *reverseNames
+	serials    *serials
+	start      time.Time
+}
+
+// New makes a Publisher. It has a View after the first Publish.
+func New(c Config) *Publisher {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	p := &Publisher{now: c.Now, start: c.Now(), serials: newSerials(c.Now, c.Serials)}
+	p.naming.Store(c.Naming)
+	return p
+}
+
+// View is the current one; nil before the first Publish.
+func (p *Publisher) View() *View { return p.view.Load() }
+
+// SetNaming takes effect with the next Publish of everything: set it before the
+// resolver's settings, and both change as one step.
+func (p *Publisher) SetNaming(n *Naming) { p.naming.Store(n) }
+
+// Publish implements resolver.Publisher.
+func (p *Publisher) Publish(s *resolver.Snapshot, c resolver.Changes) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	naming := p.naming.Load()
+	if c.All || naming != p.used {
+		p.rebuild(s, naming)
+		return
+	}
+	p.update(s, c)
+}
+
+// rebuild makes a View from nothing.
+func (p *Publisher) rebuild(s *resolver.Snapshot, naming *Naming) {
+	clusters := make([]string, len(s.Clusters))
+	for i := range s.Clusters {
+		clusters[i] = s.Clusters[i].Name
+	}
+	v := &View{index: newIndex(), zones: newZoneSet(naming, clusters), snapshot: s, start: p.start}
+	v.takeStates(s)
+	p.used = naming
+	p.packer = newPacker(v.index.seed, p.start)
+	p.namespaces, p.dirty, p.inner = map[string]*scopes{}, map[string]struct{}{}, map[string]int{}
+	p.reverse = newReverseNames(len(naming.Reverse) > 0)
+	v.serials = p.serials.rebuild(v.zones)
+
+	s.EachGroup("", func(g *resolver.Group) bool {
+		p.service(v, g.ServiceName)
+		return true
+	})
+	s.EachMesh("", func(m *resolver.Mesh) bool {
+		p.registered(v, m.Doc.Name)
+		return true
+	})
+	s.EachMembers(func(key string) { p.target(v, key) })
+	p.commit(v)
+}
+
+// update makes the next View from the current one and the changes.
+func (p *Publisher) update(s *resolver.Snapshot, c resolver.Changes) {
+	old := p.view.Load()
+	next := *old
+	v := &next
+	v.snapshot = s
+	if !sameStates(old.snapshot, s) {
+		v.takeStates(s)
+	}
+	for _, name := range c.Services {
+		p.service(v, name)
+	}
+	for _, name := range c.Mesh {
+		p.registered(v, name)
+	}
+	for _, key := range c.Members {
+		p.target(v, key)
+	}
+	p.commit(v)
+}
+
+// sameStates says whether the sources' states are untouched: the resolver replaces the
+// slice when one changes.
+func sameStates(a, b *resolver.Snapshot) bool {
+	return a.RegistrySynced == b.RegistrySynced && a.GraceOver == b.GraceOver &&
+		len(a.Clusters) == len(b.Clusters) && (len(a.Clusters) == 0 || &a.Clusters[0] == &b.Clusters[0])
+}
+
+// commit applies the collected edits and publishes v.
+func (p *Publisher) commit(v *View) {
+	p.writeNamespaces(v)
+	p.reverse.write(p, v)
+	if len(p.edits) > 0 {
+		v.index = v.index.with(p.edits)
+		clear(p.edits)
+		p.edits = p.edits[:0]
+	}
+	v.serials = p.serials.bump(v.serials, p.later)
+	p.view.Store(v)
+}
+
+// later gives zones that changed twice within a second their next serial.
+func (p *Publisher) later() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.serials.timer = false
+	v := *p.view.Load()
+	v.serials = p.serials.bump(v.serials, p.later)
+	p.view.Store(&v)
+}
+
+// replace notes the new value of an entry, nil for none, unless it is the old one. It
+// returns the old value and whether anything changes.
+func (p *Publisher) replace(v *View, class byte, key []byte, e entry) (old entry, changed bool) {
+	old = v.index.get(class, key)
+	if bytes.Equal(old, e) {
+		return old, false
+	}
+	p.edits = append(p.edits, edit{hash: v.index.hash(class, key), class: class, key: slices.Clone(key), entry: e})
+	return old, true
+}
+
+// service packs one service name again.
+func (p *Publisher) service(v *View, name resolver.ServiceName) {
+	key, ok := p.serviceKey(name)
+	if !ok {
+		return // no DNS name: Kubernetes itself refuses such
+	}
+	var e entry
+	g := v.snapshot.Group(name)
+	if g != nil {
+		e = p.packService(v, g, key)
+	}
+	p.reverse.service(p, v, name, g)
+	old, changed := p.replace(v, classService, key, e)
+	if !changed {
+		return
+	}
+	p.countScopes(name.Namespace, old, -1)
+	p.countScopes(name.Namespace, e, +1)
+	p.serials.serviceChanged(v.zones, old, e)
+}
+
+// serviceKey is the service's and the namespace's label.
+func (p *Publisher) serviceKey(name resolver.ServiceName) ([]byte, bool) {
+	if n := len(name.Name); n == 0 || n > names.MaxLabel {
+		return nil, false
+	}
+	if n := len(name.Namespace); n == 0 || n > names.MaxLabel {
+		return nil, false
+	}
+	p.keyBuf = append(p.keyBuf[:0], byte(len(name.Name)))
+	p.keyBuf = append(p.keyBuf, name.Name...)
+	p.keyBuf = append(p.keyBuf, byte(len(name.Namespace)))
+	p.keyBuf = append(p.keyBuf, name.Namespace...)
+	return p.keyBuf, true
+}
+
+// packService packs the aggregate and each cluster's own service; nil when nothing of
+// it exists.
+func (p *Publisher) packService(v *View, g *resolver.Group, key []byte) entry {
+	pk := p.packer
+	pk.begin(classService, key, len(key)+len(labelSvc)+v.zones.longest)
+	pk.setTTL(v.snapshot.Settings.TTL, time.Time{})
+	if v.zones.global != nil {
+		v.snapshot.Aggregate(g, &p.sel)
+		p.addAggregate(v, &p.sel)
+	}
+	for i := range g.Members {
+		if m := &g.Members[i]; v.zones.ofCluster[m.Cluster] != nil {
+			v.snapshot.InCluster(m, &p.own)
+			p.addOwn(v, m)
+		}
+	}
+	if pk.used == 0 && pk.flags == 0 {
+		return nil
+	}
+	return pk.finish()
+}
+
+// addAggregate adds what a selection of several sites answers with.
+func (p *Publisher) addAggregate(v *View, sel *resolver.Selection) {
+	pk := p.packer
+	for i := range sel.Parts {
+		from := &sel.Parts[i]
+		if !from.Refused.In() {
+			continue
+		}
+		b := pk.part(clusterNumber(from.Cluster), v.siteLabels(from), shared)
+		if pk.addPart(b, from) {
+			b.flags |= pfAggregate
+		}
+	}
+	if !sel.Exists {
+		pk.dropUnused()
+		return
+	}
+	pk.flags |= fExists
+	if sel.Unknown {
+		pk.flags |= fUnknown
+	}
+	for _, d := range sel.Declared {
+		b := pk.part(clusterNumber(d.Cluster), v.siteOf(d.Cluster), shared)
+		b.flags |= pfAggregate
+		b.portIndex(names.Lower(d.Name), d.Protocol)
+	}
+	pk.dropUnused()
+}
+
+// dropUnused takes out parts that nothing was added to; the others keep their order.
+func (p *packer) dropUnused() {
+	for i := p.used - 1; i >= 0; i-- {
+		if p.parts[i].flags == 0 {
+			unused := p.parts[i]
+			copy(p.parts[i:p.used], p.parts[i+1:p.used])
+			p.used--
+			p.parts[p.used] = unused
+		}
+	}
+}
+
+func clusterNumber(cluster int) uint16 {
+	if cluster == resolver.NoCluster {
+		return noCluster
+	}
+	return uint16(cluster)
+}
+
+// siteOf is the wire form of a cluster's name.
+func (v *View) siteOf(cluster int) string {
+	if cluster == resolver.NoCluster {
+		return ""
+	}
+	return v.zones.sites[cluster]
+}
+
+// siteLabels is the wire form of a part's site.
+func (v *View) siteLabels(from *resolver.Part) string {
+	if from.Cluster != resolver.NoCluster {
+		return v.zones.sites[from.Cluster]
+	}
+	site, err := names.Parse(from.Site)
+	if err != nil {
+		return ""
+	}
+	wire := site.Wire()
+	return wire[:len(wire)-1]
+}
+
+// addOwn adds a cluster's service as it stands in that cluster's own zone. Where that is
+// the very set that the cluster has in the aggregate, both share one part.
+func (p *Publisher) addOwn(v *View, m *resolver.Member) {
+	pk, sel := p.packer, &p.own
+	number, site := uint16(m.Cluster), v.zones.sites[m.Cluster]
+	switch {
+	case !sel.Alias.IsZero():
+		b := pk.part(number, site, virtual)
+		b.flags |= pfOwn
+		b.alias = v.aliasTarget(m.Cluster, sel.Alias).Wire()
+		return
+	case len(sel.Parts) > 0 && sel.Parts[0].Virtual:
+		b := pk.part(number, site, virtual)
+		b.flags |= pfOwn
+		pk.addPart(b, &sel.Parts[0])
+		b.declare(sel.Declared)
+		return
+	}
+	b := p.sharedPart(m, number, site)
+	if b == nil {
+		b = pk.part(number, site, ownOnly)
+		any := false
+		for i := range sel.Parts {
+			any = pk.addPart(b, &sel.Parts[i]) || any
+		}
+		if !any && !sel.Exists {
+			pk.dropUnused()
+			return
+		}
+	}
+	b.flags |= pfOwn
+	b.declare(sel.Declared)
+}
+
+func (b *partBuilder) declare(ports []resolver.Declared) {
+	for _, d := range ports {
+		b.portIndex(names.Lower(d.Name), d.Protocol)
+	}
+}
+
+// sharedPart is the aggregate's part of m's cluster if it was made from the same slices
+// under the same verdicts, else nil.
+func (p *Publisher) sharedPart(m *resolver.Member, number uint16, site string) *partBuilder {
+	pk := p.packer
+	i := slices.IndexFunc(pk.parts[:pk.used], func(b partBuilder) bool {
+		return b.kind == shared && b.cluster == number && b.site == site
+	})
+	if i < 0 || pk.parts[i].flags&pfAggregate == 0 {
+		return nil
+	}
+	n := 0
+	for j := range p.sel.Parts {
+		from := &p.sel.Parts[j]
+		if from.Cluster != m.Cluster {
+			continue
+		}
+		if n >= len(p.own.Parts) || !from.SameAs(&p.own.Parts[n]) {
+			return nil
+		}
+		n++
+	}
+	if n != len(p.own.Parts) {
+		return nil
+	}
+	return &pk.parts[i]
+}
+
+// aliasTarget is an ExternalName's target: one inside of the cluster's own domain is the
+// same name in the cluster's zone here (C62).
+func (v *View) aliasTarget(cluster int, target names.Name) names.Name {
+	domain := v.snapshot.Clusters[cluster].Domain
+	if domain.IsZero() {
+		domain = clusterLocal
+	}
+	zone := v.zones.ofCluster[cluster]
+	relative, ok := target.Relative(domain)
+	if !ok || zone == nil {
+		return target
+	}
+	if own, err := zone.Name.Join(relative); err == nil {
+		return own
+	}
+	return target
+}
+
+var clusterLocal = names.MustParse("cluster.local")
+
+// registered packs one registered name again.
+func (p *Publisher) registered(v *View, name names.Name) {
+	zone := v.zones.mesh
+	if zone == nil {
+		return
+	}
+	relative, ok := name.Relative(zone.Name)
+	if !ok || relative == "" {
+		return
+	}
+	key := []byte(relative)
+	m := v.snapshot.Mesh(name)
+	var e entry
+	switch {
+	case m != nil:
+		e = p.packMesh(v, m, key)
+	case p.inner[relative] > 0:
+		e = p.packEmpty(classMesh, key)
+	}
+	old, changed := p.replace(v, classMesh, key, e)
+	if !changed {
+		return
+	}
+	p.serials.changed(zone)
+	p.countInner(v, relative, old, e)
+}
+
+func (p *Publisher) packMesh(v *View, m *resolver.Mesh, key []byte) entry {
+	pk, sel := p.packer, &p.sel
+	v.snapshot.Registered(m, sel)
+	pk.begin(classMesh, key, len(key)+len(v.zones.mesh.wire))
+	pk.setTTL(sel.TTL, sel.Expires)
+	pk.text = append(pk.text, m.Doc.Identity...)
+	p.addAggregate(v, sel)
+	if sel.Wait {
+		pk.flags |= fWait
+	}
+	if sel.Stale {
+		pk.flags |= fStale
+	}
+	return pk.finish()
+}
+
+func (p *Publisher) packEmpty(class byte, key []byte) entry {
+	p.packer.begin(class, key, 0)
+	p.packer.flags = fExists | fEmpty
+	return p.packer.finish()
+}
+
+// countInner keeps the empty non-terminals above a registered name of several labels.
+func (p *Publisher) countInner(v *View, relative string, old, now entry) {
+	had := old != nil && !old.flag(fEmpty)
+	has := now != nil && !now.flag(fEmpty)
+	if had == has {
+		return
+	}
+	by := -1
+	if has {
+		by = 1
+	}
+	for rest := relative[1+relative[0]:]; rest != ""; rest = rest[1+rest[0]:] {
+		p.inner[rest] += by
+		if p.inner[rest] == 0 {
+			delete(p.inner, rest)
+		}
+		p.refreshEmpty(v, rest)
+	}
+}
+
+// refreshEmpty writes or removes an empty non-terminal of the mesh zone.
+func (p *Publisher) refreshEmpty(v *View, relative string) {
+	key := []byte(relative)
+	if name, err := v.zones.mesh.Name.Join(relative); err != nil || v.snapshot.Mesh(name) != nil {
+		return // registered itself
+	}
+	p.edits = slices.DeleteFunc(p.edits, func(e edit) bool {
+		return e.class == classMesh && bytes.Equal(e.key, key)
+	})
+	var e entry
+	if p.inner[relative] > 0 {
+		e = p.packEmpty(classMesh, key)
+	}
+	p.replace(v, classMesh, key, e)
+}
+
+// target packs what upstreams said of an alias target.
+func (p *Publisher) target(v *View, backend string) {
+	name, err := names.Parse(backend)
+	if err != nil {
+		return // a locator that is no host: no alias can name it
+	}
+	wire := name.Wire()
+	key := []byte(wire[:len(wire)-1])
+	var e entry
+	if v.snapshot.Target(backend, &p.sel) {
+		e = p.packTarget(v, key)
+	}
+	p.replace(v, classAlias, key, e)
+}
+
+func (p *Publisher) packTarget(v *View, key []byte) entry {
+	pk, sel := p.packer, &p.sel
+	pk.begin(classAlias, key, 0)
+	pk.setTTL(sel.TTL, sel.Expires)
+	for _, alias := range sel.Chain {
+		pk.text = append(pk.text, alias.Wire()...)
+	}
+	if sel.Stale {
+		pk.flags |= fStale
+	}
+	if sel.NoName {
+		pk.flags |= fNoName
+	}
+	p.addAggregate(v, sel)
+	return pk.finish()
+}
+
+// scopes counts the services of a namespace that exist in the aggregate and in each
+// cluster's zone.
+type scopes struct {
+	aggregate int
+	clusters  map[uint16]int
+}
+
+func (p *Publisher) countScopes(namespace string, e entry, by int) {
+	if e == nil {
+		return
+	}
+	s := p.namespaces[namespace]
+	if s == nil {
+		s = &scopes{clusters: map[uint16]int{}}
+		p.namespaces[namespace] = s
+	}
+	if e.flag(fExists) {
+		s.aggregate += by
+	}
+	for i := range e.parts() {
+		if part := e.part(i); part.flag(pfOwn) {
+			c := uint16(part.cluster())
+			s.clusters[c] += by
+			if s.clusters[c] == 0 {
+				delete(s.clusters, c)
+			}
+		}
+	}
+	p.dirty[namespace] = struct{}{}
+}
+
+// writeNamespaces writes the namespaces whose counts moved; the entry changes only when
+// a first service comes or a last one goes.
+func (p *Publisher) writeNamespaces(v *View) {
+	for namespace := range p.dirty {
+		s := p.namespaces[namespace]
+		p.keyBuf = append(append(p.keyBuf[:0], byte(len(namespace))), namespace...)
+		var e entry
+		if s.aggregate > 0 || len(s.clusters) > 0 {
+			e = p.packNamespace(s, p.keyBuf)
+		} else {
+			delete(p.namespaces, namespace)
+		}
+		p.replace(v, classNamespace, p.keyBuf, e)
+	}
+	clear(p.dirty)
+}
+
+func (p *Publisher) packNamespace(s *scopes, key []byte) entry {
+	pk := p.packer
+	pk.begin(classNamespace, key, 0)
+	if s.aggregate > 0 {
+		pk.flags = fExists
+	}
+	for _, c := range slices.Sorted(maps.Keys(s.clusters)) {
+		pk.text = append(pk.text, byte(c), byte(c>>8))
+	}
+	return pk.finish()
+}
