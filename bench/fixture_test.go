@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/meshdns/meshdns/names"
+	"github.com/meshdns/meshdns/resolver"
+	"github.com/meshdns/meshdns/sources"
+	"github.com/meshdns/meshdns/zones"
+)
+
+// The shape of the data: services of three clusters with one slice of two ready
+// endpoints in each, in namespaces of a hundred services.
+const (
+	clusters         = 3
+	endpointsPerPart = 2
+	perNamespace     = 100
+)
+
+// fleet is a resolver with its zones, filled.
+type fleet struct {
+	tb        testing.TB
+	resolver  *resolver.Resolver
+	publisher *zones.Publisher
+	services  int
+}
+
+func clusterName(c int) string { return fmt.Sprintf("c%d", c+1) }
+
+func settings() *resolver.Settings {
+	s := &resolver.Settings{
+		Site:        clusterName(0),
+		Equivalence: resolver.Equivalence{Match: resolver.MatchName, Exclude: []string{"default/kubernetes", "kube-system/*"}},
+		Staleness:   resolver.Staleness{KeepShared: time.Minute, KeepOnly: time.Hour, Then: resolver.ThenServfail},
+		TTL:         5 * time.Second,
+	}
+	for c := range clusters {
+		s.Clusters = append(s.Clusters, resolver.Cluster{Name: clusterName(c), Role: resolver.Core, Reach: resolver.ReachEndpoints})
+	}
+	return s
+}
+
+// newFleet makes a fleet of about that many endpoints.
+func newFleet(tb testing.TB, endpoints int) *fleet {
+	f := &fleet{tb: tb, services: max(1, endpoints/(clusters*endpointsPerPart))}
+	f.publisher = zones.New(zones.Config{Naming: &zones.Naming{
+		Mesh: names.MustParse("mesh"), Global: names.MustParse("cluster.global"), PerCluster: "cluster.{id}",
+		Glue: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, NegativeTTL: 5 * time.Second, TTL: 5 * time.Second,
+	}})
+	f.resolver = resolver.New(resolver.Config{Settings: settings(), Publisher: f.publisher})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = f.resolver.Run(ctx) }()
+	tb.Cleanup(func() { cancel(); <-done })
+	for c := range clusters {
+		for i := range f.services {
+			f.resolver.Update(update(c, i, service(c, i, 0)))
+		}
+		f.resolver.Status(sources.Status{Source: clusterName(c), Kind: "kubernetes", Synced: true})
+	}
+	f.flush()
+	return f
+}
+
+func (f *fleet) flush() { require.NoError(f.tb, f.resolver.Flush(context.Background())) }
+
+func namespaceOf(i int) string { return fmt.Sprintf("team-%d", i/perNamespace) }
+func nameOf(i int) string      { return fmt.Sprintf("service-%d", i) }
+
+func update(c, i int, s *sources.Service) sources.Update {
+	u := sources.Update{Key: sources.Key{
+		Source: clusterName(c), Kind: sources.KindService, Namespace: namespaceOf(i), Name: nameOf(i),
+	}}
+	if s != nil {
+		u.Value = s
+	}
+	return u
+}
+
+var ports = []sources.Port{{Name: "http", Protocol: sources.TCP, Number: 8080}}
+
+// service is service i of cluster c; round makes its addresses differ.
+func service(c, i, round int) *sources.Service {
+	slice := &sources.Slice{Name: nameOf(i) + "-abcde", Ports: ports}
+	for e := range endpointsPerPart {
+		slice.Endpoints = append(slice.Endpoints, sources.Endpoint{
+			Address:  address(c, i*endpointsPerPart+e, round),
+			Hostname: fmt.Sprintf("%s-7c9f8d6b5-%05d", nameOf(i), e),
+		})
+	}
+	return &sources.Service{Type: sources.ClusterIP, Ports: ports, Slices: []*sources.Slice{slice},
+		ClusterIPs: []netip.Addr{address(200+c, i, 0)}}
+}
+
+func address(c, n, round int) netip.Addr {
+	n += round * 7919
+	return netip.AddrFrom4([4]byte{byte(10 + c), byte(n >> 16), byte(n >> 8), byte(n)})
+}
