@@ -47,7 +47,7 @@ type edit struct {
 	entry entry
 }
 
-func newIndex() *index { return &index{seed: maphash.MakeSeed()} }
+func newIndex(seed maphash.Seed) *index { return &index{seed: seed} }
 
 // hash spreads equal keys of different classes apart.
 func (ix *index) hash(class byte, key []byte) uint64 {
@@ -247,4 +247,18 @@ func (b *shardBuilder) add(hash uint32, e entry) {
 	}
 	binary.LittleEndian.PutUint32(s.bytes[i*slotSize:], hash)
 	binary.LittleEndian.PutUint32(s.bytes[i*slotSize+4:], offset)
+}
+
+// each calls f for every entry, in no order that means anything.
+func (ix *index) each(f func(entry)) {
+	for _, b := range ix.root {
+		if b == nil {
+			continue
+		}
+		for _, s := range b {
+			if s != nil {
+				s.each(func(_ uint32, e entry) { f(e) })
+			}
+		}
+	}
 }

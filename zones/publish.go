@@ -2,6 +2,7 @@ package zones
 
 import (
 	"bytes"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"sync"
@@ -41,6 +42,7 @@ type Publisher struct {
 	reverse    *reverseNames
 	serials    *serials
 	start      time.Time
+	seed       maphash.Seed // of the index and of the hosts in entries: one for life
 }
 
 // New makes a Publisher. It has a View after the first Publish.
@@ -48,7 +50,7 @@ func New(c Config) *Publisher {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	p := &Publisher{now: c.Now, start: c.Now(), serials: newSerials(c.Now, c.Serials)}
+	p := &Publisher{now: c.Now, start: c.Now(), seed: maphash.MakeSeed(), serials: newSerials(c.Now, c.Serials)}
 	p.naming.Store(c.Naming)
 	return p
 }
@@ -78,10 +80,10 @@ func (p *Publisher) rebuild(s *resolver.Snapshot, naming *Naming) {
 	for i := range s.Clusters {
 		clusters[i] = s.Clusters[i].Name
 	}
-	v := &View{index: newIndex(), zones: newZoneSet(naming, clusters), snapshot: s, start: p.start}
+	v := &View{index: newIndex(p.seed), zones: newZoneSet(naming, clusters), snapshot: s, start: p.start}
 	v.takeStates(s)
 	p.used = naming
-	p.packer = newPacker(v.index.seed, p.start)
+	p.packer = newPacker(p.seed, p.start)
 	p.namespaces, p.dirty, p.inner = map[string]*scopes{}, map[string]struct{}{}, map[string]int{}
 	p.reverse = newReverseNames(len(naming.Reverse) > 0)
 	v.serials = p.serials.rebuild(v.zones)
