@@ -35,6 +35,7 @@ type Publisher struct {
 	sel        resolver.Selection
 	own        resolver.Selection
 	edits      []edit
+	editAt     map[editKey]int // of mesh and reverse entries in edits
 	keyBuf     []byte
 	namespaces map[string]*scopes
 	dirty      map[string]struct{} // namespaces to write again
@@ -50,7 +51,7 @@ func New(c Config) *Publisher {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	p := &Publisher{now: c.Now, start: c.Now(), seed: maphash.MakeSeed(), serials: newSerials(c.Now, c.Serials)}
+	p := &Publisher{now: c.Now, start: c.Now(), seed: maphash.MakeSeed(), editAt: map[editKey]int{}, serials: newSerials(c.Now, c.Serials)}
 	p.naming.Store(c.Naming)
 	return p
 }
@@ -136,6 +137,7 @@ func (p *Publisher) commit(v *View) {
 		v.index = v.index.with(p.edits)
 		clear(p.edits)
 		p.edits = p.edits[:0]
+		clear(p.editAt)
 	}
 	v.serials = p.serials.bump(v.serials, p.later)
 	p.view.Store(v)
@@ -151,15 +153,30 @@ func (p *Publisher) later() {
 	p.view.Store(&v)
 }
 
-// replace notes the new value of an entry, nil for none, unless it is the old one. It
-// returns the old value and whether anything changes.
+// replace notes the new value of an entry, nil for none, unless it is the present one,
+// which it returns with whether anything changes. Entries of services and namespaces are
+// replaced once in a Publish; others may be replaced again, as their counts move.
 func (p *Publisher) replace(v *View, class byte, key []byte, e entry) (old entry, changed bool) {
+	again := class == classMesh || class == classReverse
+	if i, ok := p.editAt[editKey{class, string(key)}]; again && ok {
+		old = p.edits[i].entry
+		p.edits[i].entry = e
+		return old, !bytes.Equal(old, e)
+	}
 	old = v.index.get(class, key)
 	if bytes.Equal(old, e) {
 		return old, false
 	}
+	if again {
+		p.editAt[editKey{class, string(key)}] = len(p.edits)
+	}
 	p.edits = append(p.edits, edit{hash: v.index.hash(class, key), class: class, key: slices.Clone(key), entry: e})
 	return old, true
+}
+
+type editKey struct {
+	class byte
+	key   string
 }
 
 // service packs one service name again.
@@ -451,9 +468,6 @@ func (p *Publisher) refreshEmpty(v *View, relative string) {
 	if name, err := v.zones.mesh.Name.Join(relative); err != nil || v.snapshot.Mesh(name) != nil {
 		return // registered itself
 	}
-	p.edits = slices.DeleteFunc(p.edits, func(e edit) bool {
-		return e.class == classMesh && bytes.Equal(e.key, key)
-	})
 	var e entry
 	if p.inner[relative] > 0 {
 		e = p.packEmpty(classMesh, key)

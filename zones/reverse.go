@@ -168,9 +168,6 @@ func (r *reverseNames) countInner(p *Publisher, v *View, zone *Zone, name names.
 		} else {
 			delete(r.inner, key)
 		}
-		p.edits = slices.DeleteFunc(p.edits, func(ed edit) bool {
-			return ed.class == classReverse && string(ed.key) == key
-		})
 		p.replace(v, classReverse, []byte(key), e)
 	}
 }
