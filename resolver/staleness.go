@@ -252,26 +252,38 @@ func (o *owner) otherSources() []SourceState {
 // count keeps the numbers of a cluster's services and endpoints.
 func (o *owner) count(cluster int, old, now *sources.Service) {
 	c := &o.clusters[cluster]
-	c.tally(old, -1)
-	c.tally(now, +1)
-}
-
-func (c *ClusterState) tally(s *sources.Service, by int64) {
-	if s == nil {
-		return
+	var before, after []*sources.Slice
+	if old != nil {
+		before = old.Slices
+		c.Live.Services.Add(-1)
 	}
-	l := c.Live
-	var states [3]int64
-	for _, slice := range s.Slices {
-		for i := range slice.Endpoints {
-			e := &slice.Endpoints[i]
-			states[e.State] += by
-			if len(c.CIDRs) > 0 && !within(c.CIDRs, e.Address) {
-				l.Refused.Add(by)
-			}
+	if now != nil {
+		after = now.Slices
+		c.Live.Services.Add(+1)
+	}
+	for i := range max(len(before), len(after)) { // most slices are shared
+		switch {
+		case i < len(before) && i < len(after) && before[i] == after[i]:
+			continue
+		case i < len(before):
+			c.tally(before[i], -1)
+		}
+		if i < len(after) {
+			c.tally(after[i], +1)
 		}
 	}
-	l.Services.Add(by)
+}
+
+func (c *ClusterState) tally(slice *sources.Slice, by int64) {
+	l := c.Live
+	var states [3]int64
+	for i := range slice.Endpoints {
+		e := &slice.Endpoints[i]
+		states[e.State] += by
+		if len(c.CIDRs) > 0 && !within(c.CIDRs, e.Address) {
+			l.Refused.Add(by)
+		}
+	}
 	for i, n := range states {
 		if n != 0 {
 			l.Endpoints[i].Add(n)

@@ -153,7 +153,7 @@ func (p part) hostNamed(seed maphash.Seed, label []byte) host {
 		return nil
 	}
 	mask := uint32(len(table)/4 - 1)
-	for i := uint32(maphash.Bytes(seed, label)) & mask; ; i = (i + 1) & mask {
+	for i := uint32(maphash.Bytes(seed, label[1:])) & mask; ; i = (i + 1) & mask {
 		offset := binary.LittleEndian.Uint32(table[4*i:])
 		if offset == 0 {
 			return nil

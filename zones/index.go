@@ -213,10 +213,7 @@ func (b *shardBuilder) measure(e entry) {
 
 // begin makes the table: a power of two of slots, at most three quarters of them taken.
 func (b *shardBuilder) begin() {
-	slots := 2
-	for slots*3 < b.count*4 {
-		slots *= 2
-	}
+	slots := tableSize(b.count)
 	b.at = uint32(slots * slotSize)
 	b.shard = &shard{mask: uint32(slots - 1), len: b.count, bytes: make([]byte, int(b.at)+b.bytes)}
 	if b.big > 0 {

@@ -96,7 +96,7 @@ type partBuilder struct {
 	alias   string
 
 	hosts  []hostBuilder
-	table  []uint32 // 1 + index into hosts, open-addressed by the label's hash
+	table  []uint32 // 1 + index into hosts, open-addressed by the label's hash; scratch
 	addrs4 []link4
 	addrs6 []link6
 	order4 [][4]byte // unique addresses, in the order they came
@@ -181,6 +181,7 @@ func (p *packer) addPart(b *partBuilder, from *resolver.Part) (any bool) {
 	for i := range from.Ports {
 		ports = append(ports, b.portIndex(names.Lower(from.Ports[i].Name), from.Ports[i].Protocol))
 	}
+	b.expect(len(from.Slice.Endpoints))
 	for i := range from.Slice.Endpoints {
 		e := &from.Slice.Endpoints[i]
 		if !from.Reason(e).In() {
@@ -209,20 +210,11 @@ func (p *packer) hostIndex(b *partBuilder, e *sources.Endpoint) int32 {
 	if 1+len(label)+len(b.site) > p.room {
 		return -1
 	}
-	return b.host(p.hashLabel(label), label)
+	return b.host(uint32(maphash.String(p.seed, label)), label)
 }
 
-func (p *packer) hashLabel(label string) uint32 {
-	var buf [names.MaxLabel + 1]byte
-	buf[0] = byte(len(label))
-	n := copy(buf[1:], label)
-	return uint32(maphash.Bytes(p.seed, buf[:1+n]))
-}
-
+// host finds or makes a host. expect has made room in the table.
 func (b *partBuilder) host(hash uint32, label string) int32 {
-	if (len(b.hosts)+1)*4 > len(b.table)*3 {
-		b.grow()
-	}
 	mask := uint32(len(b.table) - 1)
 	i := hash & mask
 	for ; b.table[i] != 0; i = (i + 1) & mask {
@@ -235,16 +227,19 @@ func (b *partBuilder) host(hash uint32, label string) int32 {
 	return int32(len(b.hosts) - 1)
 }
 
-// grow doubles the table and places the hosts anew.
-func (b *partBuilder) grow() {
-	n := max(2, 2*len(b.table))
-	if cap(b.table) >= n {
-		b.table = b.table[:n]
+// expect makes room for n more hosts.
+func (b *partBuilder) expect(n int) {
+	size := tableSize(len(b.hosts) + n)
+	if size <= len(b.table) {
+		return
+	}
+	if cap(b.table) >= size {
+		b.table = b.table[:size]
 		clear(b.table)
 	} else {
-		b.table = make([]uint32, n)
+		b.table = make([]uint32, size)
 	}
-	mask := uint32(n - 1)
+	mask := uint32(size - 1)
 	for j := range b.hosts {
 		i := b.hosts[j].hash & mask
 		for b.table[i] != 0 {
@@ -252,6 +247,15 @@ func (b *partBuilder) grow() {
 		}
 		b.table[i] = uint32(j + 1)
 	}
+}
+
+// tableSize is the power of two of slots of which n take at most three quarters.
+func tableSize(n int) int {
+	size := 2
+	for size*3 < n*4 {
+		size *= 2
+	}
+	return size
 }
 
 // addAddress adds an address under host h (-1: under the service alone), once.

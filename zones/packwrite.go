@@ -166,14 +166,19 @@ func (w *partWriter) hosts() {
 	for i := range w.b.hosts {
 		w.host(&w.b.hosts[i])
 	}
-	w.put(pHosts, span{w.here(), uint32(len(w.b.table))})
-	w.out = slices.Grow(w.out, 4*len(w.b.table))
-	for _, h := range w.b.table {
-		offset := uint32(0)
-		if h != 0 {
-			offset = w.b.hosts[h-1].written
+	size := tableSize(len(w.b.hosts))
+	w.put(pHosts, span{w.here(), uint32(size)})
+	at := len(w.out)
+	w.out = append(w.out, make([]byte, 4*size)...)
+	table := w.out[at:]
+	mask := uint32(size - 1)
+	for i := range w.b.hosts {
+		h := &w.b.hosts[i]
+		slot := h.hash & mask
+		for binary.LittleEndian.Uint32(table[4*slot:]) != 0 {
+			slot = (slot + 1) & mask
 		}
-		w.out = binary.LittleEndian.AppendUint32(w.out, offset)
+		binary.LittleEndian.PutUint32(table[4*slot:], h.written)
 	}
 }
 
