@@ -2,6 +2,7 @@ package resolver
 
 import (
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -211,4 +212,38 @@ func (o *owner) useSettings(s *Settings) {
 	o.touched.reset()
 	o.rebuildMesh(&o.touched)
 	o.ages = true
+}
+
+// withdraw takes back all that a source said and forgets the source. What only it could
+// know is unknown from then on, not absent, for as long as the settings name it.
+func (o *owner) withdraw(source string, t *touched) {
+	if cluster, ok := o.index[source]; ok {
+		o.withdrawServices(source, cluster, t)
+	}
+	for key := range o.docs.byKey {
+		if key.Source == source {
+			o.docs.put(key, nil)
+		}
+	}
+	o.rebuildMesh(t)
+	delete(o.status, source)
+	o.othersDirty, t.clusters = true, true
+	if i, ok := o.index[source]; ok {
+		o.clusters = slices.Clone(o.clusters)
+		o.clusters[i] = o.clusterState(o.clusters[i].Cluster)
+	}
+}
+
+func (o *owner) withdrawServices(source string, cluster int, t *touched) {
+	txn := o.groups.Txn()
+	it := o.groups.Root().Iterator()
+	for _, g, ok := it.Next(); ok; _, g, ok = it.Next() {
+		for _, m := range g.Members {
+			if m.Cluster == cluster {
+				key := sources.Key{Source: source, Kind: sources.KindService, Namespace: m.Namespace, Name: m.Name}
+				o.applyService(txn, key, nil, t)
+			}
+		}
+	}
+	o.groups = txn.Commit()
 }

@@ -74,8 +74,7 @@ type tracked struct {
 // applyStatus takes a source's word on itself.
 func (o *owner) applyStatus(s sources.Status, t *touched) {
 	if s.Kind == "" {
-		delete(o.status, s.Source)
-		t.clusters, o.othersDirty = true, true
+		o.withdraw(s.Source, t)
 		return
 	}
 	tr := o.track(s.Source)

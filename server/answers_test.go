@@ -2,7 +2,7 @@ package server_test
 
 import (
 	"context"
-	"fmt"
+
 	"net/netip"
 	"testing"
 	"time"
@@ -22,6 +22,7 @@ type world struct {
 	t         testing.TB
 	resolver  *resolver.Resolver
 	publisher *zones.Publisher
+	answers   *server.Answers
 	handler   server.Handler
 }
 
@@ -55,7 +56,8 @@ func newWorld(t testing.TB, s *resolver.Settings) *world {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = w.resolver.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	w.handler = server.NewAnswers(server.AnswersConfig{Views: w.publisher}).NewHandler()
+	w.answers = server.NewAnswers(server.AnswersConfig{Views: w.publisher})
+	w.handler = w.answers.NewHandler()
 	for _, c := range s.Clusters {
 		w.resolver.Status(sources.Status{Source: c.Name, Kind: "manifests", Synced: true})
 	}
@@ -152,5 +154,4 @@ func TestAggregateOfTwoClusters(t *testing.T) {
 	w.put("c2", "shop", "api", nil)
 	require.Equal(t, dns.RcodeNameError, w.ask("shop.svc.cluster.global", dns.TypeA).Rcode)
 	require.Zero(t, w.publisher.View().Entries())
-	_ = fmt.Sprint
 }

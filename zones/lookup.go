@@ -521,6 +521,7 @@ func (v *View) lookupTarget(typ uint16, a *Answer, target []byte) {
 		a.Status = NoData
 		return
 	}
+	v.asked.mark(v.index.hash(classAlias, target[:len(target)-1]))
 	e := v.index.get(classAlias, target[:len(target)-1])
 	switch {
 	case e == nil && a.query.NoWait:

@@ -43,6 +43,7 @@ type Publisher struct {
 	reverse    *reverseNames
 	serials    *serials
 	start      time.Time
+	asked      askedTargets
 	seed       maphash.Seed // of the index and of the hosts in entries: one for life
 }
 
@@ -81,7 +82,7 @@ func (p *Publisher) rebuild(s *resolver.Snapshot, naming *Naming) {
 	for i := range s.Clusters {
 		clusters[i] = s.Clusters[i].Name
 	}
-	v := &View{index: newIndex(p.seed), zones: newZoneSet(naming, clusters), snapshot: s, start: p.start}
+	v := &View{index: newIndex(p.seed), zones: newZoneSet(naming, clusters), snapshot: s, start: p.start, asked: &p.asked}
 	v.takeStates(s)
 	p.used = naming
 	p.packer = newPacker(p.seed, p.start)

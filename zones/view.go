@@ -1,9 +1,11 @@
 package zones
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/meshdns/meshdns/api"
+	"github.com/meshdns/meshdns/names"
 	"github.com/meshdns/meshdns/resolver"
 )
 
@@ -15,6 +17,7 @@ type View struct {
 	serials  []uint32 // by zone number
 	snapshot *resolver.Snapshot
 	start    time.Time // zero of the clock that entries count down by
+	asked    *askedTargets
 
 	// What the sources' states mean for answers.
 	anyStale    bool
@@ -70,4 +73,33 @@ func (v *View) takeStates(s *resolver.Snapshot) {
 		}
 	}
 	v.meshUnready = !s.RegistrySynced && !forgiven
+}
+
+// askedTargets remembers which alias targets were asked for, by a hash: queries set marks
+// without a lock, and two targets that share one are both taken as asked.
+type askedTargets [1 << 14]atomic.Bool // somewhat more than the targets that are kept fresh
+
+func (t *askedTargets) mark(hash uint64) {
+	if m := &t[hash%uint64(len(t))]; !m.Load() { // written rarely, so that it stays shared
+		m.Store(true)
+	}
+}
+
+// TakeAsked lists the alias targets (backend keys) that were asked for since the last
+// call.
+func (p *Publisher) TakeAsked() []string {
+	v := p.View()
+	var out []string
+	v.snapshot.EachMembers(func(key string) {
+		if name, err := names.Parse(key); err == nil {
+			wire := []byte(name.Wire())
+			if v.asked[v.index.hash(classAlias, wire[:len(wire)-1])%uint64(len(v.asked))].Load() {
+				out = append(out, key)
+			}
+		}
+	})
+	for i := range v.asked {
+		v.asked[i].Store(false)
+	}
+	return out
 }

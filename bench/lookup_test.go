@@ -1,0 +1,103 @@
+package bench
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/miekg/dns"
+	"github.com/stretchr/testify/require"
+
+	"github.com/meshdns/meshdns/server"
+	"github.com/meshdns/meshdns/zones"
+)
+
+// BenchmarkLookup is the resolution of an aggregated name in process: lookup in the View
+// and the records of the answer, names uniformly random. The sub-benchmark "query" is the
+// whole handling of a packet: parsing, lookup, reply, counters.
+//
+//	go test -bench Lookup -benchmem ./bench
+func BenchmarkLookup(b *testing.B) {
+	for _, services := range []int{1_000, 100_000} {
+		f := newFleet(b, services*clusters*endpointsPerPart)
+		names := queries(b, services)
+		b.Run(fmt.Sprintf("services=%d/lookup", services), func(b *testing.B) { benchLookup(b, f, names) })
+		b.Run(fmt.Sprintf("services=%d/query", services), func(b *testing.B) { benchQuery(b, f, names) })
+	}
+}
+
+// manyQueries is how many different packets a benchmark cycles through.
+const manyQueries = 1 << 14
+
+// queries are packets that ask for A of aggregated names.
+func queries(tb testing.TB, services int) [][]byte {
+	rng := rand.New(rand.NewPCG(1, 2))
+	out := make([][]byte, manyQueries)
+	for i := range out {
+		n := rng.IntN(services)
+		name := fmt.Sprintf("%s.%s.svc.cluster.global.", nameOf(n), namespaceOf(n))
+		packed, err := new(dns.Msg).SetQuestion(name, dns.TypeA).Pack()
+		require.NoError(tb, err)
+		out[i] = packed
+	}
+	return out
+}
+
+func benchLookup(b *testing.B, f *fleet, packets [][]byte) {
+	asked := make([]zones.Query, len(packets))
+	for i, p := range packets {
+		asked[i].SetName(p[12 : len(p)-4])
+		asked[i].Type = dns.TypeA
+	}
+	view := f.publisher.View()
+	w := zones.Writer{Msg: make([]byte, 0, 512), Rand: rand.New(rand.NewPCG(3, 4)), Limit: 512}
+	var a zones.Answer
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		view.Lookup(&asked[i%manyQueries], &a)
+		w.Msg = w.Msg[:40]
+		if n := w.WriteAnswer(&a, 0).Count; n != clusters*endpointsPerPart {
+			b.Fatalf("%d records", n)
+		}
+	}
+}
+
+func benchQuery(b *testing.B, f *fleet, packets [][]byte) {
+	h := server.NewAnswers(server.AnswersConfig{Views: f.publisher}).NewHandler()
+	out := make([]byte, 0, 4096)
+	t := &server.Transport{Protocol: server.UDP}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if _, verdict := h.Handle(out, packets[i%manyQueries], t); verdict != server.Reply {
+			b.Fatal(verdict)
+		}
+	}
+}
+
+// TestQueryPathAllocatesNothing is the budget of a query.
+func TestQueryPathAllocatesNothing(t *testing.T) {
+	f := newFleet(t, 600)
+	h := server.NewAnswers(server.AnswersConfig{Views: f.publisher}).NewHandler()
+	out := make([]byte, 0, 4096)
+	for _, q := range []struct {
+		name string
+		typ  uint16
+	}{
+		{"service-1.team-0.svc.cluster.global.", dns.TypeA},
+		{"service-1.team-0.svc.cluster.global.", dns.TypeAAAA},
+		{"_http._tcp.service-1.team-0.svc.cluster.global.", dns.TypeSRV},
+		{"service-1-7c9f8d6b5-00000.c1.service-1.team-0.svc.cluster.global.", dns.TypeA},
+		{"service-1.team-0.svc.cluster.c1.", dns.TypeA},
+		{"absent.team-0.svc.cluster.global.", dns.TypeA},
+		{"absent.mesh.", dns.TypeA},
+		{"www.example.org.", dns.TypeA},
+	} {
+		packed, err := new(dns.Msg).SetQuestion(q.name, q.typ).SetEdns0(1232, false).Pack()
+		require.NoError(t, err)
+		transport := &server.Transport{Protocol: server.UDP}
+		allocs := testing.AllocsPerRun(200, func() { h.Handle(out, packed, transport) })
+		require.Zero(t, allocs, "%s %d", q.name, q.typ)
+	}
+}
