@@ -36,6 +36,8 @@ type owner struct {
 	others      []SourceState // sources that are no clusters, ordered
 	othersDirty bool
 
+	staleSince map[string]time.Time // locators that fail, and when they were last confirmed
+
 	ages      bool // a source failed or the grace runs: look at the clock again
 	graceOver bool
 }
@@ -46,7 +48,7 @@ func newOwner(c Config, in *inbox) *owner {
 		started: c.Now(),
 		status:  map[string]*tracked{},
 		docs:    newDocuments(),
-		touched: newTouched(),
+		touched: newTouched(), staleSince: map[string]time.Time{},
 		groups:  iradix.New[*Group](),
 		mesh:    iradix.New[*Mesh](),
 		members: iradix.New[*sources.Members](),
@@ -134,24 +136,45 @@ func (o *owner) applyUpdates(updates []sources.Update, t *touched) {
 			o.applyService(groups, u.Key, service, t)
 		case sources.KindBackend:
 			m, _ := u.Value.(*sources.Members)
-			applyMembers(members, u.Key.Name, m)
-			t.members[u.Key.Name] = struct{}{}
-			o.docs.touchBackend(u.Key.Name, t)
+			o.applyMembers(members, u.Key.Name, m, t)
 		case sources.KindDocument:
 			doc, _ := u.Value.(*registry.MeshService)
-			o.docs.put(u.Key, doc)
+			o.applyDocument(u.Key, doc)
 		}
 	}
 	o.groups, o.members = groups.Commit(), members.Commit()
 	o.rebuildMesh(t)
 }
 
-func applyMembers(txn *iradix.Txn[*sources.Members], key string, m *sources.Members) {
+// applyMembers takes what a locator stands for now, nil when nobody asks for it any more.
+func (o *owner) applyMembers(txn *iradix.Txn[*sources.Members], key string, m *sources.Members, t *touched) {
 	if m == nil {
 		txn.Delete([]byte(key))
-		return
+	} else {
+		txn.Insert([]byte(key), m)
+		o.countMembers(key, m)
 	}
-	txn.Insert([]byte(key), m)
+	delete(o.staleSince, key)
+	if m != nil && m.Stale {
+		o.staleSince[key] = m.Since
+	}
+	o.touchMembers(key, t)
+}
+
+func (o *owner) touchMembers(key string, t *touched) {
+	t.members[key] = struct{}{}
+	o.docs.touchBackend(key, t)
+}
+
+func (o *owner) applyDocument(key sources.Key, doc *registry.MeshService) {
+	live := o.track(key.Source).Live
+	if o.docs.byKey[key] != nil {
+		live.Services.Add(-1)
+	}
+	if doc != nil {
+		live.Services.Add(1)
+	}
+	o.docs.put(key, doc)
 }
 
 // rebuildMesh takes the touched documents into the mesh tree and tells the upstreams

@@ -182,7 +182,7 @@ func (o *owner) clusterState(c Cluster) ClusterState {
 
 // untilNextAge is how long the owner may wait before it looks at ages again.
 func (o *owner) untilNextAge() time.Duration {
-	if !o.ages {
+	if !o.ages && len(o.staleSince) == 0 {
 		return time.Hour
 	}
 	next := time.Hour
@@ -202,6 +202,9 @@ func (o *owner) untilNextAge() time.Duration {
 			consider(tr.failing.Add(st.KeepOnly))
 		}
 	}
+	for _, since := range o.staleSince {
+		consider(since.Add(o.settings.Staleness.KeepOnly))
+	}
 	return next
 }
 
@@ -215,8 +218,14 @@ func (o *owner) age() {
 	for _, tr := range o.status {
 		o.refreshState(tr, t)
 	}
+	for key, since := range o.staleSince {
+		if o.now().Sub(since) >= o.settings.Staleness.KeepOnly {
+			delete(o.staleSince, key)
+			o.touchMembers(key, t)
+		}
+	}
 	o.ages = !o.graceOver || slices.ContainsFunc(o.clusters, func(c ClusterState) bool { return c.Error != "" })
-	if t.all || t.clusters {
+	if t.all || t.clusters || len(t.members) > 0 {
 		o.publish(t.changes())
 	}
 }
@@ -288,6 +297,19 @@ func (c *ClusterState) tally(slice *sources.Slice, by int64) {
 			l.Endpoints[i].Add(n)
 		}
 	}
+}
+
+// countMembers keeps the number of endpoints of a locator that has a status of its own.
+func (o *owner) countMembers(key string, m *sources.Members) {
+	if len(o.docs.onBackend[key]) == 0 { // an alias target: it has no status
+		return
+	}
+	tr := o.track(o.settings.UpstreamSource + ":" + key)
+	n := 0
+	for _, slice := range m.Slices {
+		n += len(slice.Endpoints)
+	}
+	tr.Live.Endpoints[sources.Ready].Store(int64(n))
 }
 
 func (l *Live) reset() {

@@ -417,7 +417,9 @@ func (p *Publisher) registered(v *View, name names.Name) {
 	if !changed {
 		return
 	}
-	p.serials.changed(zone)
+	if !sameButExpiry(old, e) { // a refreshed DNS backend is no news for secondaries
+		p.serials.changed(zone)
+	}
 	p.countInner(v, relative, old, e)
 }
 

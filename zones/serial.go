@@ -98,6 +98,12 @@ func (e entry) nextAggregated(i *int) part {
 	return nil
 }
 
+// sameButExpiry says whether two entries differ at most in the moment that TTLs count
+// down to.
+func sameButExpiry(a, b entry) bool {
+	return a != nil && b != nil && bytes.Equal(a[:hExpires], b[:hExpires]) && bytes.Equal(a[hA:], b[hA:])
+}
+
 // bump returns the serials with those of changed zones moved on. Zones that had their
 // bump less than a second ago stay pending, and later is called when their time comes.
 func (s *serials) bump(current []uint32, later func()) []uint32 {
