@@ -96,6 +96,7 @@ type partBuilder struct {
 	alias   string
 
 	hosts  []hostBuilder
+	labels []byte
 	table  []uint32 // 1 + index into hosts, open-addressed by the label's hash; scratch
 	addrs4 []link4
 	addrs6 []link6
@@ -106,8 +107,9 @@ type partBuilder struct {
 	seen   []seenPort
 }
 
+// hostBuilder has no pointers: ten thousand of them cost the garbage collector nothing.
 type hostBuilder struct {
-	label   string
+	label   uint32 // offset in labels of the length byte and the label
 	hash    uint32
 	head4   int32 // latest of its addresses in addrs4; -1: none
 	head6   int32
@@ -147,7 +149,7 @@ type seenPort struct {
 func (b *partBuilder) reset(cluster uint16, site string, kind partKind) {
 	*b = partBuilder{
 		cluster: cluster, site: site, kind: kind,
-		hosts: b.hosts[:0], table: b.table[:0],
+		hosts: b.hosts[:0], labels: b.labels[:0], table: b.table[:0],
 		addrs4: b.addrs4[:0], addrs6: b.addrs6[:0], order4: b.order4[:0], order6: b.order6[:0],
 		ports: b.ports[:0], bare: b.bare[:0], seen: b.seen[:0],
 	}
@@ -218,13 +220,20 @@ func (b *partBuilder) host(hash uint32, label string) int32 {
 	mask := uint32(len(b.table) - 1)
 	i := hash & mask
 	for ; b.table[i] != 0; i = (i + 1) & mask {
-		if h := &b.hosts[b.table[i]-1]; h.hash == hash && h.label == label {
+		if h := &b.hosts[b.table[i]-1]; h.hash == hash && string(b.label(h)[1:]) == label {
 			return int32(b.table[i] - 1)
 		}
 	}
-	b.hosts = append(b.hosts, hostBuilder{label: label, hash: hash, head4: -1, head6: -1, seen: -1})
+	b.hosts = append(b.hosts, hostBuilder{label: uint32(len(b.labels)), hash: hash, head4: -1, head6: -1, seen: -1})
+	b.labels = append(b.labels, byte(len(label)))
+	b.labels = append(b.labels, label...)
 	b.table[i] = uint32(len(b.hosts))
 	return int32(len(b.hosts) - 1)
+}
+
+// label is a host's label with its length byte.
+func (b *partBuilder) label(h *hostBuilder) []byte {
+	return b.labels[h.label : h.label+1+uint32(b.labels[h.label])]
 }
 
 // expect makes room for n more hosts.

@@ -184,16 +184,15 @@ func (w *partWriter) hosts() {
 
 func (w *partWriter) host(h *hostBuilder) {
 	h.written = w.here()
-	w.out = append(w.out, byte(len(h.label)))
-	w.out = append(w.out, h.label...)
-	w.out = binary.LittleEndian.AppendUint16(w.out, h.n4)
-	w.out = binary.LittleEndian.AppendUint16(w.out, h.n6)
+	out := append(w.out, w.b.label(h)...)
+	out = append(out, byte(h.n4), byte(h.n4>>8), byte(h.n6), byte(h.n6>>8))
 	for i := h.head4; i >= 0; i = w.b.addrs4[i].next {
-		w.out = append(w.out, w.b.addrs4[i].addr[:]...)
+		out = append(out, w.b.addrs4[i].addr[:]...)
 	}
 	for i := h.head6; i >= 0; i = w.b.addrs6[i].next {
-		w.out = append(w.out, w.b.addrs6[i].addr[:]...)
+		out = append(out, w.b.addrs6[i].addr[:]...)
 	}
+	w.out = out
 }
 
 // ports writes the SRV targets and the named ports. With one port the bare name has the
@@ -228,13 +227,14 @@ func (w *partWriter) isNamed(b *portBuilder) bool {
 
 func (w *partWriter) targets(ts []target) span {
 	at := w.here()
-	for _, t := range ts {
-		w.out = binary.LittleEndian.AppendUint16(w.out, t.number)
-		offset := uint32(0)
+	start := len(w.out)
+	w.out = append(w.out, make([]byte, len(ts)*targetSize)...)
+	for i, t := range ts {
+		record := w.out[start+i*targetSize:]
+		binary.LittleEndian.PutUint16(record, t.number)
 		if t.host >= 0 {
-			offset = w.b.hosts[t.host].written
+			binary.LittleEndian.PutUint32(record[2:], w.b.hosts[t.host].written)
 		}
-		w.out = binary.LittleEndian.AppendUint32(w.out, offset)
 	}
 	return span{at, uint32(len(ts))}
 }

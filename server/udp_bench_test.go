@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// echoHandler costs as little as a Handler can.
+type echoHandler struct{}
+
+func (echoHandler) Handle(out, query []byte, _ *Transport) ([]byte, Verdict) {
+	return append(out[:0], query...), Reply
+}
+
+func (echoHandler) HandleWaiting(_ context.Context, out, query []byte, _ *Transport) ([]byte, Verdict) {
+	return append(out[:0], query...), Reply
+}
+
+// asker sends queries over UDP and allocates nothing.
+type asker struct {
+	conn   *net.UDPConn
+	server netip.AddrPort
+	query  []byte
+	reply  []byte
+}
+
+func newAsker(t testing.TB, listenOn, host string) *asker {
+	l, err := Listen(Config{
+		Addresses:  []netip.AddrPort{netip.MustParseAddrPort(listenOn)},
+		NewHandler: func() Handler { return echoHandler{} },
+		Workers:    1,
+	})
+	require.NoError(t, err)
+	conn, err := net.ListenUDP("udp", nil)
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Hour))) // a lost datagram fails, late
+	t.Cleanup(func() {
+		assert.NoError(t, conn.Close())
+		assert.NoError(t, l.Close())
+	})
+	return &asker{
+		conn:   conn,
+		server: netip.AddrPortFrom(netip.MustParseAddr(host), l.Addresses()[0].Port()),
+		query:  query(1, "echo, as long as a question is"),
+		reply:  make([]byte, 4096),
+	}
+}
+
+// ask sends some queries at once and takes their replies.
+func (a *asker) ask(t testing.TB, inFlight int) {
+	for range inFlight {
+		if _, err := a.conn.WriteToUDPAddrPort(a.query, a.server); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range inFlight {
+		if _, _, err := a.conn.ReadFromUDPAddrPort(a.reply); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var udpCases = []struct{ name, listenOn, host string }{
+	{"IPv4", "127.0.0.1:0", "127.0.0.1"},
+	{"IPv4 wildcard", "0.0.0.0:0", "127.0.0.2"},
+	{"IPv6", "[::1]:0", "::1"},
+	{"IPv6 wildcard", "[::]:0", "::1"},
+	{"IPv4 on IPv6 wildcard", "[::]:0", "127.0.0.2"},
+}
+
+// The UDP path allocates nothing for a query, client included.
+func TestUDPAllocatesNothing(t *testing.T) {
+	for _, test := range udpCases {
+		t.Run(test.name, func(t *testing.T) {
+			asker := newAsker(t, test.listenOn, test.host)
+			assert.Zero(t, testing.AllocsPerRun(500, func() { asker.ask(t, 4) }))
+		})
+	}
+}
+
+// BenchmarkUDP is a client and one worker in one process: both ends' system calls count.
+func BenchmarkUDP(b *testing.B) {
+	for _, test := range udpCases {
+		b.Run(test.name, func(b *testing.B) {
+			const inFlight = 32
+			asker := newAsker(b, test.listenOn, test.host)
+			b.ReportAllocs()
+			for i := 0; i < b.N; i += inFlight {
+				asker.ask(b, inFlight)
+			}
+		})
+	}
+}
+
+// loopConn gives a loop the same datagram again and again.
+type loopConn struct {
+	brokenConn
+	left int
+	from netip.AddrPort
+	data []byte
+}
+
+func (c *loopConn) ReadMsgUDPAddrPort(b, _ []byte) (int, int, int, netip.AddrPort, error) {
+	if c.left--; c.left < 0 {
+		return 0, 0, 0, netip.AddrPort{}, net.ErrClosed
+	}
+	return copy(b, c.data), 0, 0, c.from, nil
+}
+
+func (c *loopConn) WriteMsgUDPAddrPort(b, _ []byte, _ netip.AddrPort) (int, int, error) {
+	return len(b), 0, nil
+}
+
+// BenchmarkUDPLoop is the loop alone, without system calls.
+func BenchmarkUDPLoop(b *testing.B) {
+	l := newListeners(Config{NewHandler: newScript().newHandler}, Limits{})
+	defer l.cancel()
+	conn := &loopConn{left: b.N, from: netip.MustParseAddrPort("127.0.0.1:99"), data: query(1, "echo")}
+	loop := newUDPLoop(&udpSocket{common: l.common, conn: conn}, echoHandler{})
+	b.ReportAllocs()
+	b.ResetTimer()
+	loop.run()
+}
