@@ -38,7 +38,9 @@ type owner struct {
 
 	staleSince map[string]time.Time // locators that fail, and when they were last confirmed
 
-	ages      bool // a source failed or the grace runs: look at the clock again
+	aged      time.Time // the last look at ages
+	nextAge   time.Time // the next one, unless agesMoved
+	agesMoved bool
 	graceOver bool
 }
 
@@ -157,6 +159,7 @@ func (o *owner) applyMembers(txn *iradix.Txn[*sources.Members], key string, m *s
 	delete(o.staleSince, key)
 	if m != nil && m.Stale {
 		o.staleSince[key] = m.Since
+		o.agesMoved = true
 	}
 	o.touchMembers(key, t)
 }
@@ -224,7 +227,7 @@ func (o *owner) setSettings(s *Settings) {
 // the new cluster numbers, those of clusters that left are dropped.
 func (o *owner) useSettings(s *Settings) {
 	old := o.clusters
-	o.settings = s
+	o.settings, o.agesMoved = s, true
 	o.clusters, o.index = nil, map[string]int{}
 	for _, c := range sortedClusters(s.Clusters) {
 		o.index[c.Name] = len(o.clusters)
@@ -234,7 +237,6 @@ func (o *owner) useSettings(s *Settings) {
 	o.docs.markAll()
 	o.touched.reset()
 	o.rebuildMesh(&o.touched)
-	o.ages = true
 }
 
 // withdraw takes back all that a source said and forgets the source. What only it could

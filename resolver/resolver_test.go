@@ -302,3 +302,20 @@ func TestFetch(t *testing.T) {
 	cancel()
 	<-done
 }
+
+// TestAgesAreNotMissed: a batch that is applied just after a moment that counts does not
+// hide it.
+func TestAgesAreNotMissed(t *testing.T) {
+	g := newRig(t, threeClusters())
+	g.r.Status(sources.Status{Source: "c2", Kind: "kubernetes", Synced: true})
+	g.r.Status(sources.Status{Source: "c2", Kind: "kubernetes", Synced: true, Error: "down"})
+	g.step()
+	g.pass(59 * time.Second) // before keepShared and the end of the grace, which are a minute
+	assert.Equal(t, time.Second, g.r.owner.untilNextAge())
+	g.now = g.now.Add(2 * time.Second)
+	g.service("c1", "shop", "api", plain("192.0.2.1"))
+	g.step()
+	assert.Zero(t, g.r.owner.untilNextAge(), "due, whatever came in between")
+	assert.Equal(t, KeptOnly, g.pass(0).Clusters[1].Age)
+	assert.Equal(t, time.Hour-61*time.Second, g.r.owner.untilNextAge())
+}

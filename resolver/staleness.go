@@ -79,13 +79,13 @@ func (o *owner) applyStatus(s sources.Status, t *touched) {
 	}
 	tr := o.track(s.Source)
 	tr.Live.succeeded(s.LastSuccess)
+	o.agesMoved = true
 	s.Synced = s.Synced || tr.Synced
 	switch {
 	case s.Error == "":
 		tr.failing = time.Time{}
 	case tr.failing.IsZero():
 		tr.failing = o.now()
-		o.ages = true
 	}
 	wasSynced := tr.Synced
 	s.LastSuccess = tr.Status.LastSuccess // Live has it: no news by itself
@@ -180,16 +180,20 @@ func (o *owner) clusterState(c Cluster) ClusterState {
 	return st
 }
 
-// untilNextAge is how long the owner may wait before it looks at ages again.
+// untilNextAge is how long the owner may wait before it looks at ages again: until the
+// first moment that counts and lies after the last look.
 func (o *owner) untilNextAge() time.Duration {
-	if !o.ages && len(o.staleSince) == 0 {
-		return time.Hour
+	if o.agesMoved {
+		o.nextAge, o.agesMoved = o.findNextAge(), false
 	}
-	next := time.Hour
-	now := o.now()
+	return max(0, o.nextAge.Sub(o.now()))
+}
+
+func (o *owner) findNextAge() time.Time {
+	next := o.now().Add(time.Hour)
 	consider := func(at time.Time) {
-		if d := at.Sub(now); d > 0 && d < next {
-			next = d
+		if at.After(o.aged) && at.Before(next) {
+			next = at
 		}
 	}
 	if !o.graceOver {
@@ -212,6 +216,7 @@ func (o *owner) untilNextAge() time.Duration {
 func (o *owner) age() {
 	t := &o.touched
 	t.reset()
+	o.aged, o.agesMoved = o.now(), true
 	if !o.graceOver && o.now().Sub(o.started) >= o.settings.Startup.Grace {
 		o.graceOver, t.clusters = true, true
 	}
@@ -224,7 +229,6 @@ func (o *owner) age() {
 			o.touchMembers(key, t)
 		}
 	}
-	o.ages = !o.graceOver || slices.ContainsFunc(o.clusters, func(c ClusterState) bool { return c.Error != "" })
 	if t.all || t.clusters || len(t.members) > 0 {
 		o.publish(t.changes())
 	}
