@@ -356,7 +356,7 @@ func (s *Snapshot) addMembers(sel *Selection, doc *registry.MeshService, backend
 		sel.Wait, sel.Unknown = true, true
 		return
 	}
-	if !m.EverAnswered {
+	if nothingKnown(m) {
 		sel.Unknown = true
 		return
 	}
@@ -512,7 +512,7 @@ func (s *Snapshot) Target(backendKey string, sel *Selection) bool {
 	sel.reset(maxTargetTTL)
 	sel.limitTTL(m)
 	sel.Exists, sel.Stale = true, m.Stale
-	sel.Unknown = m.Outcome == sources.Failed && (!m.EverAnswered || s.tooOld(m))
+	sel.Unknown = nothingKnown(m) || s.tooOld(m)
 	sel.NoName = m.Outcome == sources.NoName
 	for _, alias := range m.Chain {
 		sel.Chain = append(sel.Chain, alias.Target)
@@ -522,6 +522,12 @@ func (s *Snapshot) Target(backendKey string, sel *Selection) bool {
 	}
 	sel.settle(s)
 	return true
+}
+
+// nothingKnown says whether a locator's backend fails and no members are kept: there may
+// be some, or none.
+func nothingKnown(m *sources.Members) bool {
+	return m.Outcome == sources.Failed && (!m.EverAnswered || len(m.Slices) == 0)
 }
 
 // maxTargetTTL bounds what an upstream's record may claim of an alias target: a day, as
