@@ -32,10 +32,10 @@ docker-line: ## the Dockerfile's build line, and that its binary is static
 	./hack/docker-line
 
 e2e-binaries: ## real API server, etcd and CoreDNS: built once, about 10 minutes on two cores
-	cd e2e && $(GO) run ./cmd/prepare
+	cd e2e && GOWORK=off $(GO) run ./cmd/prepare
 
 e2e: e2e-binaries ## the built binary against real API servers and CoreDNS
-	cd e2e && $(GO) vet ./... && $(GO) test -timeout 20m ./...
+	cd e2e && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) test -p 1 -v -count=1 -timeout 20m ./...
 
 fuzz: ## every fuzz target for FUZZTIME
 	./hack/fuzz $${FUZZTIME:-1m}

@@ -237,3 +237,8 @@ func TestFaults12Replicas(t *testing.T) {
 		require.Empty(t, difference(a.index(), b.index()), "seed %d", seed)
 	}
 }
+
+// numbered is the n-th of a long row of addresses.
+func (m *model) numbered(n int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)})
+}

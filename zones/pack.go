@@ -17,27 +17,30 @@ type packer struct {
 	seed  maphash.Seed
 	start time.Time // zero of the clock that entries count down by
 
-	class    byte
-	key      []byte
-	flags    byte
-	ttl      uint32
-	expires  int64
-	text     []byte
-	room     int // bytes that host and site labels of a name may take together
-	parts    []partBuilder
-	used     int // parts in use: the others keep their memory
-	set4     set4
-	set6     map[[16]byte]struct{}
-	out      []byte
-	listed   [2]span // the aggregate's lists, in the order A, AAAA
-	partsOff []uint32
+	class   byte
+	key     []byte
+	flags   byte
+	ttl     uint32
+	expires int64
+	text    []byte
+	room    int // bytes that host and site labels of a name may take together
+	parts   []partBuilder
+	used    int // parts in use: the others keep their memory
+	set4    set4
+	set6    map[[16]byte]struct{}
+	out     []byte
+	listed  [2]span // the aggregate's lists, in the order A, AAAA
+	large   largeState
 }
 
 // span is a list that has been written: where and how many.
 type span struct{ offset, count uint32 }
 
 func newPacker(seed maphash.Seed, start time.Time) *packer {
-	return &packer{seed: seed, start: start, set6: map[[16]byte]struct{}{}}
+	return &packer{
+		seed: seed, start: start, set6: map[[16]byte]struct{}{},
+		large: largeState{from: largeService, kept: map[string]map[sliceKey]*packedSlice{}},
+	}
 }
 
 // begin starts an entry; suffix is the length in bytes of what follows a host and its
@@ -103,8 +106,12 @@ type partBuilder struct {
 	order4 [][4]byte // unique addresses, in the order they came
 	order6 [][16]byte
 	ports  []portBuilder
-	bare   []target
+	bare   []target // not filled while there is one port only: its targets are the same
 	seen   []seenPort
+	used   []usedSlice // of a large service: in place of hosts and targets
+
+	start      uint32 // where the part has been written, and its own lists in it
+	own4, own6 span
 }
 
 // hostBuilder has no pointers: ten thousand of them cost the garbage collector nothing.
@@ -151,7 +158,7 @@ func (b *partBuilder) reset(cluster uint16, site string, kind partKind) {
 		cluster: cluster, site: site, kind: kind,
 		hosts: b.hosts[:0], labels: b.labels[:0], table: b.table[:0],
 		addrs4: b.addrs4[:0], addrs6: b.addrs6[:0], order4: b.order4[:0], order6: b.order6[:0],
-		ports: b.ports[:0], bare: b.bare[:0], seen: b.seen[:0],
+		ports: b.ports[:0], bare: b.bare[:0], seen: b.seen[:0], used: b.used[:0],
 	}
 }
 
@@ -161,6 +168,9 @@ func (b *partBuilder) portIndex(name string, protocol sources.Protocol) int32 {
 		if b.ports[i].name == name && b.ports[i].protocol == protocol {
 			return int32(i)
 		}
+	}
+	if len(b.ports) == 1 {
+		b.bare = append(b.bare, b.ports[0].targets...)
 	}
 	if len(b.ports) < cap(b.ports) { // keep the targets' memory of an earlier use
 		b.ports = b.ports[:len(b.ports)+1]
@@ -175,8 +185,11 @@ func (b *partBuilder) portIndex(name string, protocol sources.Protocol) int32 {
 // addPart adds the endpoints of a selection's part that answer. It says whether there
 // was any.
 func (p *packer) addPart(b *partBuilder, from *resolver.Part) (any bool) {
-	if !from.Refused.In() {
+	switch {
+	case !from.Refused.In():
 		return false
+	case p.large.on && b.kind != virtual:
+		return p.addLarge(b, from)
 	}
 	var indexes [16]int32
 	ports := indexes[:0]
@@ -322,7 +335,7 @@ func (b *partBuilder) addTargets(h int32, ports []sources.Port, indexes []int32)
 			b.ports[index].targets = append(b.ports[index].targets, target{number, h})
 			b.remember(h, index, number)
 		}
-		if bare {
+		if bare && len(b.ports) > 1 {
 			b.bare = append(b.bare, target{number, h})
 		}
 	}

@@ -57,6 +57,11 @@ func (p *packer) writeAggregate() {
 		return
 	}
 	p.flags |= fExists
+	if n == 1 && only.flags&pfOwn != 0 { // the part has the very lists
+		p.put(hA, span{only.start + only.own4.offset, only.own4.count})
+		p.put(hAAAA, span{only.start + only.own6.offset, only.own6.count})
+		return
+	}
 	p.set4.reset(p.count4(only, n))
 	clear(p.set6)
 	at := uint32(len(p.out))
@@ -103,6 +108,7 @@ func (p *packer) eachAggregated(f func(*partBuilder)) {
 // writePart writes one part at the end of out.
 func (p *packer) writePart(b *partBuilder) {
 	start := len(p.out)
+	b.start = uint32(start)
 	w := partWriter{packer: p, b: b, start: start}
 	p.out = append(p.out, make([]byte, pSite)...)
 	binary.LittleEndian.PutUint16(p.out[start+pCluster:], b.cluster)
@@ -145,7 +151,8 @@ func (w *partWriter) ownLists() {
 			count++
 		}
 	}
-	w.put(pA, span{at, count})
+	w.b.own4 = span{at, count}
+	w.put(pA, w.b.own4)
 	clear(w.set6)
 	at, count = w.here(), 0
 	for _, a := range w.b.order6 {
@@ -155,12 +162,17 @@ func (w *partWriter) ownLists() {
 			count++
 		}
 	}
-	w.put(pAAAA, span{at, count})
+	w.b.own6 = span{at, count}
+	w.put(pAAAA, w.b.own6)
 }
 
 // hosts writes the hosts and then the table that finds them.
 func (w *partWriter) hosts() {
-	if len(w.b.hosts) == 0 {
+	switch {
+	case len(w.b.used) > 0:
+		w.largeHosts()
+		return
+	case len(w.b.hosts) == 0:
 		return
 	}
 	for i := range w.b.hosts {
@@ -201,7 +213,7 @@ func (w *partWriter) ports() {
 	spans := make([]span, len(w.b.ports))
 	named := 0
 	for i := range w.b.ports {
-		spans[i] = w.targets(w.b.ports[i].targets)
+		spans[i] = w.targets(int32(i), w.b.ports[i].targets)
 		if w.isNamed(&w.b.ports[i]) {
 			named++
 		}
@@ -210,7 +222,7 @@ func (w *partWriter) ports() {
 	if len(spans) == 1 {
 		bare = spans[0]
 	} else {
-		bare = w.targets(w.b.bare)
+		bare = w.targets(-1, w.b.bare)
 	}
 	w.put(pBare, bare)
 	w.put(pPorts, span{w.here(), uint32(named)})
@@ -225,7 +237,11 @@ func (w *partWriter) isNamed(b *portBuilder) bool {
 	return b.name != "" && len(b.name) < names.MaxLabel
 }
 
-func (w *partWriter) targets(ts []target) span {
+// targets writes the targets of a port, -1: of the bare name.
+func (w *partWriter) targets(port int32, ts []target) span {
+	if len(w.b.used) > 0 {
+		return w.largeTargets(port)
+	}
 	at := w.here()
 	start := len(w.out)
 	w.out = append(w.out, make([]byte, len(ts)*targetSize)...)

@@ -44,6 +44,7 @@ type Publisher struct {
 	serials    *serials
 	start      time.Time
 	asked      askedTargets
+	largeFrom  int          // of tests; 0: largeService
 	seed       maphash.Seed // of the index and of the hosts in entries: one for life
 }
 
@@ -86,6 +87,9 @@ func (p *Publisher) rebuild(s *resolver.Snapshot, naming *Naming) {
 	v.takeStates(s)
 	p.used = naming
 	p.packer = newPacker(p.seed, p.start)
+	if p.largeFrom > 0 {
+		p.packer.large.from = p.largeFrom
+	}
 	p.namespaces, p.dirty, p.inner = map[string]*scopes{}, map[string]struct{}{}, map[string]int{}
 	p.reverse = newReverseNames(len(naming.Reverse) > 0)
 	v.serials = p.serials.rebuild(v.zones)
@@ -219,6 +223,17 @@ func (p *Publisher) serviceKey(name resolver.ServiceName) ([]byte, bool) {
 // packService packs the aggregate and each cluster's own service; nil when nothing of
 // it exists.
 func (p *Publisher) packService(v *View, g *resolver.Group, key []byte) entry {
+	p.packer.beginLarge(key, g.Endpoints())
+	defer p.packer.endLarge(key)
+	e := p.packAll(v, g, key)
+	if p.packer.large.failed {
+		p.packer.large.on = false
+		e = p.packAll(v, g, key)
+	}
+	return e
+}
+
+func (p *Publisher) packAll(v *View, g *resolver.Group, key []byte) entry {
 	pk := p.packer
 	pk.begin(classService, key, len(key)+len(labelSvc)+v.zones.longest)
 	pk.setTTL(v.snapshot.Settings.TTL, time.Time{})
