@@ -113,6 +113,17 @@ func (s *Snapshot) EachMesh(after string, f func(*Mesh) bool) {
 	}
 }
 
+// Endpoints is how many endpoints the services have, in whatever state.
+func (g *Group) Endpoints() int {
+	n := 0
+	for _, m := range g.Members {
+		for _, s := range m.Service.Slices {
+			n += len(s.Endpoints)
+		}
+	}
+	return n
+}
+
 // Member is the service of a cluster, nil when it has none of the name.
 func (g *Group) Member(cluster int) *Member {
 	for i := range g.Members {

@@ -96,7 +96,18 @@ func (o *owner) applyStatus(s sources.Status, t *touched) {
 	t.clusters = true
 	o.refreshState(tr, t)
 	if wasSynced != tr.Synced {
+		o.synced(s.Source, t)
 		o.log.Info("source synced", "source", s.Source, "kind", s.Kind)
+	}
+}
+
+// synced has the registered names looked at again that a source's first list may
+// complete: what was unknown of them may be an absence now.
+func (o *owner) synced(source string, t *touched) {
+	if _, isCluster := o.index[source]; isCluster {
+		for service := range o.docs.onService {
+			o.docs.touchService(service, t)
+		}
 	}
 }
 
@@ -250,7 +261,7 @@ func (o *owner) otherSources() []SourceState {
 	}
 	var out []SourceState
 	for name, tr := range o.status {
-		if _, isCluster := o.index[name]; !isCluster {
+		if _, isCluster := o.index[name]; !isCluster && tr.Kind != "" { // no Kind: no word of its own yet
 			out = append(out, tr.SourceState)
 		}
 	}

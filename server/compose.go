@@ -50,6 +50,9 @@ func (h *handler) records(msg []byte, room int, view *zones.View) ([]byte, uint1
 		now = view.Clock()
 	}
 	answer := w.WriteAnswer(a, now)
+	if answer.Cut && h.q.opt.do { // part of a signed set never validates (DNS_RULES 25)
+		w.Msg, answer.Count = w.Msg[:len(msg)], 0
+	}
 	authority := zones.Records{}
 	if !answer.Cut {
 		authority = w.WriteAuthority(a, len(h.q.Labels))

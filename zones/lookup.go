@@ -517,10 +517,6 @@ func (v *View) follow(typ uint16, a *Answer) {
 // lookupTarget answers for an alias target outside of our zones from what upstreams said.
 func (v *View) lookupTarget(typ uint16, a *Answer, target []byte) {
 	a.Zone = nil // no SOA of ours at the chain's end (RFC 6604, RFC 2308 section 2.1)
-	if typ != typeA && typ != typeAAAA {
-		a.Status = NoData
-		return
-	}
 	v.asked.mark(v.index.hash(classAlias, target[:len(target)-1]))
 	e := v.index.get(classAlias, target[:len(target)-1])
 	switch {
@@ -542,11 +538,14 @@ func (v *View) lookupTarget(typ uint16, a *Answer, target []byte) {
 	}
 	a.setTTL(e)
 	a.Stale = a.Stale || e.flag(fStale)
-	if e.flag(fNoName) {
+	switch {
+	case e.flag(fNoName):
 		a.Status = NoName
-		return
+	case typ == typeA || typ == typeAAAA:
+		a.addressesOrNoData(typ, e.addresses(typ))
+	default: // only addresses are looked up of targets
+		a.Status = NoData
 	}
-	a.addressesOrNoData(typ, e.addresses(typ))
 }
 
 // wireLen is the length of the name in wire form at the start of b.
