@@ -69,7 +69,7 @@ func (l *loader) fromContexts() (*loaded, error) {
 		return nil, fmt.Errorf("nothing to serve: no --config, and %w; to see meshdns at work without either: meshdns serve --demo", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig %s: %w", path, err)
+		return nil, fmt.Errorf("reading the kubeconfig %s: %w; without one: meshdns serve --config FILE, or --demo", path, err)
 	}
 	list := make([]config.Context, len(contexts))
 	for i, c := range contexts {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -77,7 +78,36 @@ func (a *announcer) Publish(s *resolver.Snapshot, c resolver.Changes) {
 }
 
 // run merges and publishes until ctx ends.
-func (m *mesh) run(ctx context.Context) error { return m.resolver.Run(ctx) }
+func (m *mesh) run(ctx context.Context) error {
+	var touching sync.WaitGroup
+	touching.Go(func() { m.touchTargets(ctx) })
+	defer touching.Wait()
+	return m.resolver.Run(ctx)
+}
+
+// touchEvery is how often the upstreams hear which alias targets are in use: often enough
+// before they drop those that are not (dns.DefaultIdleAfter).
+const touchEvery = dns.DefaultIdleAfter / 10
+
+// touchTargets keeps the targets of ExternalName services fresh that are asked for.
+func (m *mesh) touchTargets(ctx context.Context) {
+	ticker := time.NewTicker(touchEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			m.touchAsked()
+		}
+	}
+}
+
+func (m *mesh) touchAsked() {
+	for _, name := range m.zones.TakeAsked() {
+		m.upstreams.Touch(sources.Key{Source: dns.SourceName, Kind: sources.KindBackend, Name: name})
+	}
+}
 
 // apply takes up a configuration as one step; kubeconfig is that of clusters which name
 // none. Sources that stay are not disturbed.

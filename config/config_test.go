@@ -392,3 +392,15 @@ func FuzzParse(f *testing.F) {
 		assert.Equal(t, cfg, again)
 	})
 }
+
+// The cluster set may be given by the names that clusters get, too.
+func TestFromContextsByClusterName(t *testing.T) {
+	contexts := []Context{{"Prod_West", "https://west"}, {"east", "https://east"}, {"lab", "https://lab"}}
+	cfg, err := FromContexts(contexts, "east", []string{"prod-west", "east"})
+	require.NoError(t, err)
+	roles := map[string]Role{}
+	for _, c := range cfg.Clusters {
+		roles[c.Name] = c.Role
+	}
+	assert.Equal(t, map[string]Role{"prod-west": Core, "east": Core, "lab": Federated}, roles)
+}

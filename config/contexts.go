@@ -34,6 +34,7 @@ func FromContexts(contexts []Context, current string, clusterset []string) (*Con
 	for _, c := range contexts {
 		servers[c.Name] = serverKey(c)
 	}
+	clusterset = asContexts(servers, clusterset)
 	core, err := coreServers(servers, clusterset)
 	if err != nil {
 		return nil, err
@@ -48,6 +49,22 @@ func FromContexts(contexts []Context, current string, clusterset []string) (*Con
 		cfg.Site = cfg.Clusters[0].Name
 	}
 	return cfg, nil
+}
+
+// asContexts takes contexts that are called by the cluster's name which they give.
+func asContexts(servers map[string]string, clusterset []string) []string {
+	out := slices.Clone(clusterset)
+	for i, name := range out {
+		if _, ok := servers[name]; ok {
+			continue
+		}
+		for _, context := range slices.Sorted(maps.Keys(servers)) {
+			if contextID(context) == name {
+				out[i] = context
+			}
+		}
+	}
+	return out
 }
 
 // coreServers are the servers of the contexts in clusterset.
