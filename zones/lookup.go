@@ -54,7 +54,7 @@ func (v *View) Lookup(q *Query, a *Answer) {
 	v.lookup(q, a)
 	a.Asked = a.Zone
 	for a.alias != nil && a.Status == Found {
-		if q.Type == typeCNAME || len(a.chain) == maxAliases {
+		if q.Type == typeCNAME || q.Type == typeANY || len(a.chain) == maxAliases {
 			break
 		}
 		a.query.NoWait = q.NoWait
