@@ -23,7 +23,6 @@ type model struct {
 	rng       *rand.Rand
 	resolver  *resolver.Resolver
 	publisher *Publisher
-	pending   []sources.Update // chosen, not pushed: pushed in random order
 }
 
 func modelNaming() *Naming {

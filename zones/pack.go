@@ -29,7 +29,6 @@ type packer struct {
 	set4    set4
 	set6    map[[16]byte]struct{}
 	out     []byte
-	listed  [2]span // the aggregate's lists, in the order A, AAAA
 	large   largeState
 }
 

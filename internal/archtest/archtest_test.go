@@ -44,7 +44,6 @@ var allowed = map[string][]string{
 	"resolver":           {"sources", "registry", "names", "api"},
 	"zones":              {"resolver", "sources", "registry", "names", "api"},
 	"server":             {"zones", "names"},
-	"deps":               {},
 	"admin":              {"api"},
 	"metrics":            {"api"},
 	"demo":               {},
