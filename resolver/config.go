@@ -110,7 +110,14 @@ type Config struct {
 // matchPattern says whether pattern, such as "shop/*" or "*.team.mesh", matches s. A
 // "*" stands for any run of bytes other than "/".
 func matchPattern(pattern, s string) bool {
-	ok, err := path.Match(pattern, s)
+	fixed := strings.IndexAny(pattern, `*?[\\`)
+	switch {
+	case fixed < 0:
+		return pattern == s
+	case !strings.HasPrefix(s, pattern[:fixed]): // most patterns end here
+		return false
+	}
+	ok, err := path.Match(pattern[fixed:], s[fixed:])
 	return ok && err == nil
 }
 

@@ -199,10 +199,11 @@ func (s *Snapshot) age(cluster int) Age {
 func (s *Snapshot) Aggregate(g *Group, sel *Selection) {
 	sel.reset(s.Settings.TTL)
 	var oldest *Member
-	for i := range s.Equivalent(g) {
-		m := &s.Equivalent(g)[i]
+	members, excluded := s.Equivalent(g), s.Settings.Excluded(g.ServiceName)
+	for i := range members {
+		m := &members[i]
 		refused := s.refusal(m.Cluster, g.ServiceName, true)
-		if s.Settings.Excluded(g.ServiceName) {
+		if excluded {
 			refused = ExcludedName
 		}
 		if m.Service.Type == sources.ExternalName {
@@ -219,7 +220,7 @@ func (s *Snapshot) Aggregate(g *Group, sel *Selection) {
 	if oldest != nil && oldest.Service.Type == sources.ClusterIP {
 		sel.Exists = true
 	}
-	s.declare(sel, s.Equivalent(g), g.ServiceName)
+	s.declare(sel, members, g.ServiceName)
 	sel.settle(s)
 }
 

@@ -409,3 +409,24 @@ func (s *set4) add(a [4]byte) bool {
 		}
 	}
 }
+
+// appendNew appends the addresses that are not in the set yet, and adds them to it.
+func (s *set4) appendNew(out []byte, list [][4]byte) []byte {
+	for _, a := range list {
+		if s.add(a) {
+			out = append(out, a[:]...)
+		}
+	}
+	return out
+}
+
+// appendNew6 is the same for IPv6, of which there are fewer.
+func appendNew6(out []byte, set map[[16]byte]struct{}, list [][16]byte) []byte {
+	for _, a := range list {
+		if _, dup := set[a]; !dup {
+			set[a] = struct{}{}
+			out = append(out, a[:]...)
+		}
+	}
+	return out
+}

@@ -55,6 +55,7 @@ type largeState struct {
 	kept   map[string]map[sliceKey]*packedSlice
 	before map[sliceKey]*packedSlice // of the entry at hand, from its last packing
 	now    map[sliceKey]*packedSlice
+	size   int      // of the large entry that was packed last: about that of the next
 	hashes []uint32 // by slot of a host table, while it is filled
 }
 

@@ -9,6 +9,9 @@ import (
 
 // finish writes the entry.
 func (p *packer) finish() entry {
+	if p.large.on { // built where it stays
+		p.out = make([]byte, 0, p.large.size+p.large.size/64)
+	}
 	p.out = append(p.out[:0], make([]byte, hKey)...)
 	p.out = append(p.out, p.key...)
 	p.out[hClass] = p.class
@@ -20,6 +23,11 @@ func (p *packer) finish() entry {
 	p.writeParts()
 	p.writeAggregate()
 	p.out[hFlags] = p.flags
+	if p.large.on {
+		e := entry(p.out)
+		p.large.size, p.out = len(e), nil
+		return e
+	}
 	return slices.Clone(entry(p.out))
 }
 
@@ -65,27 +73,11 @@ func (p *packer) writeAggregate() {
 	p.set4.reset(p.count4(only, n))
 	clear(p.set6)
 	at := uint32(len(p.out))
-	count := uint32(0)
-	p.eachAggregated(func(b *partBuilder) {
-		for _, a := range b.order4 {
-			if p.set4.add(a) {
-				p.out = append(p.out, a[:]...)
-				count++
-			}
-		}
-	})
-	p.put(hA, span{at, count})
-	at, count = uint32(len(p.out)), 0
-	p.eachAggregated(func(b *partBuilder) {
-		for _, a := range b.order6 {
-			if _, dup := p.set6[a]; !dup {
-				p.set6[a] = struct{}{}
-				p.out = append(p.out, a[:]...)
-				count++
-			}
-		}
-	})
-	p.put(hAAAA, span{at, count})
+	p.eachAggregated(func(b *partBuilder) { p.out = p.set4.appendNew(p.out, b.order4) })
+	p.put(hA, span{at, (uint32(len(p.out)) - at) / 4})
+	at = uint32(len(p.out))
+	p.eachAggregated(func(b *partBuilder) { p.out = appendNew6(p.out, p.set6, b.order6) })
+	p.put(hAAAA, span{at, (uint32(len(p.out)) - at) / 16})
 }
 
 func (p *packer) count4(only *partBuilder, n int) int {
@@ -143,26 +135,15 @@ func (w *partWriter) bytes(s string) span {
 
 // ownLists writes the addresses that the service has in its cluster's own zone.
 func (w *partWriter) ownLists() {
+	at := w.here()
 	w.set4.reset(len(w.b.order4))
-	at, count := w.here(), uint32(0)
-	for _, a := range w.b.order4 {
-		if w.set4.add(a) {
-			w.out = append(w.out, a[:]...)
-			count++
-		}
-	}
-	w.b.own4 = span{at, count}
+	w.out = w.set4.appendNew(w.out, w.b.order4)
+	w.b.own4 = span{at, (w.here() - at) / 4}
 	w.put(pA, w.b.own4)
+	at = w.here()
 	clear(w.set6)
-	at, count = w.here(), 0
-	for _, a := range w.b.order6 {
-		if _, dup := w.set6[a]; !dup {
-			w.set6[a] = struct{}{}
-			w.out = append(w.out, a[:]...)
-			count++
-		}
-	}
-	w.b.own6 = span{at, count}
+	w.out = appendNew6(w.out, w.set6, w.b.order6)
+	w.b.own6 = span{at, (w.here() - at) / 16}
 	w.put(pAAAA, w.b.own6)
 }
 
@@ -210,7 +191,12 @@ func (w *partWriter) host(h *hostBuilder) {
 // ports writes the SRV targets and the named ports. With one port the bare name has the
 // same targets: they are written once.
 func (w *partWriter) ports() {
-	spans := make([]span, len(w.b.ports))
+	var few [8]span
+	spans := few[:]
+	if len(w.b.ports) > len(few) {
+		spans = make([]span, len(w.b.ports))
+	}
+	spans = spans[:len(w.b.ports)]
 	named := 0
 	for i := range w.b.ports {
 		spans[i] = w.targets(int32(i), w.b.ports[i].targets)

@@ -200,8 +200,10 @@ func (p *Publisher) service(v *View, name resolver.ServiceName) {
 	if !changed {
 		return
 	}
-	p.countScopes(name.Namespace, old, -1)
-	p.countScopes(name.Namespace, e, +1)
+	if !sameScopes(old, e) {
+		p.countScopes(name.Namespace, old, -1)
+		p.countScopes(name.Namespace, e, +1)
+	}
 	p.serials.serviceChanged(v.zones, old, e)
 }
 
@@ -530,6 +532,35 @@ func (p *Publisher) packTarget(v *View, key []byte) entry {
 type scopes struct {
 	aggregate int
 	clusters  map[uint16]int
+}
+
+// sameScopes says whether two values of a service exist in the same zones.
+func sameScopes(a, b entry) bool {
+	if a == nil || b == nil || a.flag(fExists) != b.flag(fExists) {
+		return false
+	}
+	i, j := 0, 0
+	for {
+		pa, pb := a.nextOwn(&i), b.nextOwn(&j)
+		if pa == nil || pb == nil {
+			return pa == nil && pb == nil
+		}
+		if pa.cluster() != pb.cluster() {
+			return false
+		}
+	}
+}
+
+// nextOwn is the next part from i on that is in its cluster's own zone, nil at the end.
+func (e entry) nextOwn(i *int) part {
+	for *i < e.parts() {
+		p := e.part(*i)
+		*i++
+		if p.flag(pfOwn) {
+			return p
+		}
+	}
+	return nil
 }
 
 func (p *Publisher) countScopes(namespace string, e entry, by int) {
