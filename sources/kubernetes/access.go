@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -22,14 +26,15 @@ const (
 	requestBurst      = 100
 )
 
-// inClusterFolder is where a pod finds its service account's files (the API's own
-// constant in rest.InClusterConfig).
-const inClusterFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
+// serviceAccountFolder is where a pod finds the files of its service account (Kubernetes,
+// "Accessing the Kubernetes API from a Pod").
+const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // live reads a cluster from its API.
 type live struct {
 	cfg     Config
 	timing  timing
+	account string // folder of the service account
 	status  *status
 	table   *table
 	convert *converter
@@ -39,72 +44,79 @@ type live struct {
 // run keeps a session with the API server, and begins a new one when what leads to it
 // changes. What is held stays through all of them.
 func (l *live) run(ctx context.Context) error {
-	snapshots := make(chan struct{})
-	watchCtx, stop := context.WithCancel(ctx)
-	watchEnded := make(chan error, 1)
-	go func() {
+	work, ctx := errgroup.WithContext(ctx)
+	changed := make(chan struct{})
+	work.Go(func() error {
 		watcher := dirwatch.New(dirwatch.Config{Paths: l.paths(), Logger: l.cfg.Logger})
-		watchEnded <- watcher.Run(watchCtx, func(dirwatch.Snapshot) {
+		return watcher.Run(ctx, func(dirwatch.Snapshot) {
 			select {
-			case snapshots <- struct{}{}:
-			case <-watchCtx.Done():
+			case changed <- struct{}{}:
+			case <-ctx.Done():
 			}
 		})
-	}()
-	defer func() { stop(); <-watchEnded }()
+	})
+	work.Go(func() error {
+		l.keepSession(ctx, changed)
+		return nil
+	})
+	if err := work.Wait(); err != nil {
+		return fmt.Errorf("cluster %s: %w", l.cfg.Name, err)
+	}
+	return nil
+}
 
+// keepSession renews the session when a file has changed. While one cannot be had, it
+// tries again from time to time, since the files may name others.
+func (l *live) keepSession(ctx context.Context, changed <-chan struct{}) {
 	current := &session{}
 	defer func() { current.close() }()
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case err := <-watchEnded:
-			watchEnded <- nil
-			if err != nil {
-				return fmt.Errorf("cluster %s: %w", l.cfg.Name, err)
-			}
-			return nil
-		case <-snapshots:
-			current = l.renew(ctx, current)
+			return
+		case <-changed:
+		case <-again:
+		}
+		next, err := l.renew(ctx, current)
+		l.status.configured(err)
+		current, again = next, nil
+		if err != nil {
+			again = time.After(l.timing.maxBackoff)
 		}
 	}
 }
 
 // renew returns a session by what the files say now: the current one if they say nothing
-// new, or nothing usable.
-func (l *live) renew(ctx context.Context, current *session) *session {
-	cfg, err := l.load()
+// new, or nothing usable, which is an error.
+func (l *live) renew(ctx context.Context, current *session) (*session, error) {
+	access, err := l.load()
 	if err != nil {
-		l.status.configured(fmt.Errorf("access to the cluster: %w", err))
-		return current
+		return current, fmt.Errorf("access to the cluster: %w", err)
 	}
-	if current.access != nil && reflect.DeepEqual(cfg, current.access) {
-		l.status.configured(nil)
-		return current
+	if current.access != nil && reflect.DeepEqual(access, current.access) {
+		return current, nil
 	}
-	next, err := l.open(ctx, cfg)
+	next, err := l.open(ctx, access)
 	if err != nil {
-		l.status.configured(fmt.Errorf("access to the cluster: %w", err))
-		return current
+		return current, fmt.Errorf("access to the cluster: %w", err)
 	}
 	current.close()
-	l.status.configured(nil)
 	next.start()
-	return next
+	return next, nil
 }
 
 // paths are the files that the access depends on.
 func (l *live) paths() []string {
 	if l.cfg.InCluster {
-		return []string{filepath.Join(inClusterFolder, "token"), filepath.Join(inClusterFolder, "ca.crt")}
+		return []string{filepath.Join(l.account, "token"), filepath.Join(l.account, "ca.crt")}
 	}
-	return filepath.SplitList(l.cfg.Kubeconfig)
+	return slices.DeleteFunc(filepath.SplitList(l.cfg.Kubeconfig), func(path string) bool { return path == "" })
 }
 
 func (l *live) load() (*rest.Config, error) {
 	if l.cfg.InCluster {
-		return loadInCluster()
+		return loadInCluster(l.account)
 	}
 	raw, err := loadKubeconfig(l.cfg.Kubeconfig)
 	if err != nil {
@@ -118,19 +130,23 @@ func (l *live) load() (*rest.Config, error) {
 	return contextConfig(raw, l.context)
 }
 
-// loadInCluster is the access of a pod. client-go reads the token's file again by itself;
-// the authority's certificates are part of the result, so that new ones are seen as a
-// change.
-func loadInCluster() (*rest.Config, error) {
-	cfg, err := rest.InClusterConfig()
+// loadInCluster is the access of a pod, by the files of its service account in folder.
+// client-go reads the token's file again by itself; the authority's certificates are part
+// of the result, so that new ones are seen as a change.
+func loadInCluster(folder string) (*rest.Config, error) {
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return nil, rest.ErrNotInCluster
+	}
+	ca, err := os.ReadFile(filepath.Join(folder, "ca.crt"))
 	if err != nil {
 		return nil, err
 	}
-	if cfg.CAData, err = os.ReadFile(filepath.Join(inClusterFolder, "ca.crt")); err != nil {
-		return nil, err
-	}
-	cfg.CAFile, cfg.BearerToken = "", ""
-	return cfg, nil
+	return &rest.Config{
+		Host:            "https://" + net.JoinHostPort(host, port),
+		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
+		BearerTokenFile: filepath.Join(folder, "token"),
+	}, nil
 }
 
 // loadKubeconfig merges the files of a list in the form of KUBECONFIG, as kubectl does. It

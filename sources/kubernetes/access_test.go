@@ -1,12 +1,17 @@
 package kubernetes
 
 import (
+	"encoding/pem"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	clientcmdlatest "k8s.io/client-go/tools/clientcmd/api/latest"
@@ -147,4 +152,66 @@ func TestBrokenAccessIsAnError(t *testing.T) {
 	r := runConfig(t, Config{Kubeconfig: path})
 	r.untilError(t, "access to the cluster")
 	assert.False(t, r.status().Synced)
+}
+
+// What the kubeconfig names may come later than the kubeconfig.
+func TestAccessIsTriedAgain(t *testing.T) {
+	api := newFakeAPI(t, newService("api")).start(true)
+	dir := t.TempDir()
+	raw := clientcmdapi.NewConfig()
+	raw.Clusters["c"] = &clientcmdapi.Cluster{Server: api.server.URL, CertificateAuthority: filepath.Join(dir, "ca.crt")}
+	raw.Contexts["west"] = &clientcmdapi.Context{Cluster: "c"}
+	raw.CurrentContext = "west"
+	path := filepath.Join(dir, "config")
+	writeKubeconfig(t, path, raw)
+	r := runConfig(t, Config{Kubeconfig: path})
+	r.untilError(t, "ca.crt")
+	writeFile(t, filepath.Join(dir, "ca.crt"), authority(api))
+	r.untilSynced(t).untilText(t, "shop/api ")
+}
+
+// authority is the certificate of a fake API server.
+func authority(api *fakeAPI) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.server.Certificate().Raw}))
+}
+
+// FAULTS 10: a pod's token is rotated; the new one is used without a restart. The service
+// account's files are swapped as kubelet does.
+func TestInClusterTokenIsRotated(t *testing.T) {
+	api := newFakeAPI(t, newService("api")).start(true)
+	var token atomic.Value
+	token.Store("Bearer one")
+	api.setFault(func(w http.ResponseWriter, r *http.Request, _ string) bool {
+		if r.Header.Get("Authorization") == token.Load() {
+			return false
+		}
+		respond(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+		return true
+	})
+	host, port, err := net.SplitHostPort(api.server.Listener.Addr().String())
+	require.NoError(t, err)
+	t.Setenv("KUBERNETES_SERVICE_HOST", host)
+	t.Setenv("KUBERNETES_SERVICE_PORT", port)
+	account := t.TempDir()
+	r := runConfig(t, Config{InCluster: true}, func(s *Source) { s.account = account })
+	r.untilError(t, "ca.crt")
+	mount := func(name, token string) {
+		writeFile(t, filepath.Join(account, name, "token"), token)
+		writeFile(t, filepath.Join(account, name, "ca.crt"), authority(api))
+		require.NoError(t, os.Symlink(name, filepath.Join(account, "..data_tmp")))
+		require.NoError(t, os.Rename(filepath.Join(account, "..data_tmp"), filepath.Join(account, "..data")))
+	}
+	mount("..1", "one")
+	for _, name := range []string{"token", "ca.crt"} {
+		require.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(account, name)))
+	}
+	r.untilSynced(t).untilText(t, "shop/api ")
+
+	token.Store("Bearer two")
+	api.endWatches()
+	r.untilError(t, "Unauthorized")
+	mount("..2", "two")
+	r.untilSynced(t)
+	api.put(newService("web"))
+	r.untilText(t, "shop/api ", "shop/web ")
 }

@@ -15,6 +15,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 )
 
 // clients are the REST clients of one session. There is no clientset: its scheme of all
@@ -32,14 +33,8 @@ func newClients(access *rest.Config) (*clients, error) {
 			return nil, fmt.Errorf("register API types: %w", err)
 		}
 	}
-	cfg := rest.CopyConfig(access)
-	cfg.UserAgent = "meshdns"
-	cfg.ContentType = runtime.ContentTypeProtobuf
-	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	cfg := clientConfig(access)
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	cfg.QPS, cfg.Burst = requestsPerSecond, requestBurst
-	cfg.WarningHandler = rest.NoWarnings{}
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &observer{next} })
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, err
@@ -51,6 +46,25 @@ func newClients(access *rest.Config) (*clients, error) {
 		}
 	}
 	return c, nil
+}
+
+// clientConfig is access with all that is the same for every cluster.
+func clientConfig(access *rest.Config) *rest.Config {
+	cfg := rest.CopyConfig(access)
+	cfg.UserAgent = "meshdns"
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	cfg.QPS, cfg.Burst = requestsPerSecond, requestBurst
+	cfg.WarningHandler = rest.NoWarnings{}
+	if cfg.BearerTokenFile != "" {
+		// As the REST client would do it, but a token that is refused is read again at once
+		// and not within a minute.
+		token := transport.NewCachedFileTokenSource(cfg.BearerTokenFile)
+		cfg.Wrap(transport.ResettableTokenSourceWrapTransport(token))
+		cfg.BearerToken, cfg.BearerTokenFile = "", ""
+	}
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return &observer{next} })
+	return cfg
 }
 
 // client is the REST client of a kind's API group.

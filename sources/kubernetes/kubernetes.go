@@ -58,8 +58,9 @@ type Config struct {
 
 // Source is a sources.Source.
 type Source struct {
-	cfg    Config
-	timing timing
+	cfg     Config
+	timing  timing
+	account string // folder of the service account
 }
 
 var _ sources.Source = (*Source)(nil)
@@ -81,7 +82,7 @@ func New(cfg Config) (*Source, error) {
 		return nil, fmt.Errorf("cluster %s: want one of kubeconfig, inCluster and manifests, got %d", cfg.Name, ways)
 	}
 	if cfg.InCluster {
-		if _, err := rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
+		if _, err := loadInCluster(serviceAccountFolder); errors.Is(err, rest.ErrNotInCluster) {
 			return nil, fmt.Errorf("cluster %s: %w", cfg.Name, err)
 		}
 	}
@@ -91,7 +92,7 @@ func New(cfg Config) (*Source, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Source{cfg: cfg, timing: defaultTiming()}, nil
+	return &Source{cfg: cfg, timing: defaultTiming(), account: serviceAccountFolder}, nil
 }
 
 // Run implements sources.Source. It may be called once.
@@ -107,6 +108,7 @@ func (s *Source) Run(ctx context.Context, sink sources.Sink) error {
 	live := &live{
 		cfg:     s.cfg,
 		timing:  s.timing,
+		account: s.account,
 		status:  st,
 		table:   t,
 		convert: &converter{equivalence: s.cfg.EquivalenceLabel},

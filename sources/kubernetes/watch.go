@@ -39,7 +39,7 @@ type timing struct {
 	// the transport's pings after 45 s; this finds all others, and watches that a server
 	// has forgotten, within 60 s of the last sign of life (FAULTS 8).
 	silence time.Duration
-	// gap is the least time between the beginnings of two watches.
+	// gap is the least time from the beginning of a watch to that of the next.
 	gap time.Duration
 	// backoff is the first pause after a failure, maxBackoff the longest; the jitter adds
 	// up to as much again, so that clients of a restarted server come back spread out.
@@ -240,39 +240,46 @@ func (f *feed) compactPage(page runtime.Object) (runtime.Object, error) {
 	return out, err
 }
 
-// watch opens a watch.
+// watch opens a watch for the reflector.
 func (f *feed) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	if !f.mind(ctx) {
 		return nil, ctx.Err()
 	}
-	if initial {
-		if f.unfinished++; f.unfinished > maxUnfinished {
-			f.unfinished = 0
-			return nil, errors.New("initial events do not come to their end") // a list in pages may
-		}
-	} else {
+	if initial && f.unfinished >= maxUnfinished {
+		f.unfinished = 0
+		return nil, errors.New("initial events do not come to their end") // a list in pages may
+	}
+	if !initial {
 		opts.TimeoutSeconds = f.watchSeconds()
 	}
 	f.streaming.Store(initial)
-	w, err := f.open(ctx, opts)
-	switch {
-	case err == nil && !initial:
+	w, err := f.open(ctx, opts, initial)
+	if err != nil {
+		return nil, f.unopened(ctx, initial, err)
+	}
+	f.opened = time.Now()
+	if initial {
+		f.unfinished++ // until all of them are there
+	} else {
 		f.status.recovered(int(f.kind))
-		return w, nil
-	case err == nil:
-		return w, nil // it has recovered when all initial events are there
-	case initial:
+	}
+	return w, nil
+}
+
+// unopened is what the reflector is told of a watch that could not be opened.
+func (f *feed) unopened(ctx context.Context, initial bool, err error) error {
+	if initial {
 		// The reflector would repeat some of these itself, deaf to ctx while it waits. As
 		// it cannot see their cause, it asks for a list, which fails in the open.
-		return nil, fmt.Errorf("watch with initial events: %v", err)
+		return fmt.Errorf("watch with initial events: %v", err)
 	}
 	err = &requestError{"watch", f.kind, err}
 	if ctx.Err() == nil && !isRefusal(err) {
 		f.failed(err)
-		return nil, unanswered{err}
+		return unanswered{err}
 	}
-	return nil, err
+	return err
 }
 
 // maxUnfinished is how often a list by watch may break off before a list in pages is
@@ -291,7 +298,6 @@ func (f *feed) mind(ctx context.Context) bool {
 			return false
 		}
 	}
-	f.opened = time.Now()
 	return true
 }
 
@@ -303,7 +309,7 @@ func (f *feed) watchSeconds() *int64 {
 }
 
 // open opens a watch, with a bound on how long the answer may take.
-func (f *feed) open(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+func (f *feed) open(ctx context.Context, opts metav1.ListOptions, initial bool) (watch.Interface, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(f.timing.request, func() { cancel(fmt.Errorf("no answer in %s", f.timing.request)) })
 	inner, err := f.clients.watch(ctx, f.kind, opts)
@@ -324,15 +330,24 @@ func (f *feed) open(ctx context.Context, opts metav1.ListOptions) (watch.Interfa
 		events:  make(chan watch.Event),
 		stopped: make(chan struct{}),
 		silence: f.timing.silence,
-		broken: func(why string) {
-			f.logger.Info("watch of the cluster is renewed", "cluster", f.status.base.Source, "kind", f.kind.String(), "reason", why)
-		},
+		broken:  func(why string) { f.renewed(initial, why) },
 	}
 	f.running.Go(func() {
 		defer cancel(nil)
 		s.run()
 	})
 	return s, nil
+}
+
+// renewed logs why a watch is opened again. That of the initial events lasts longer than
+// others, and its server owes no sign of life so soon: its end is no news.
+func (f *feed) renewed(initial bool, why string) {
+	level := slog.LevelInfo
+	if initial {
+		level = slog.LevelDebug
+	}
+	f.logger.Log(context.Background(), level, "watch of the cluster is renewed",
+		"cluster", f.status.base.Source, "kind", f.kind.String(), "reason", why)
 }
 
 // isRefusal says whether the server understood and refused (4xx, but for "too many

@@ -363,8 +363,9 @@ func TestEmptyRelistIsDoubted(t *testing.T) {
 func TestSilentWatchIsRenewed(t *testing.T) {
 	api := newFakeAPI(t, cluster()...).start(false)
 	api.deaf = true
+	api.watchList = false
 	r := runSource(t, api.server.URL, func(s *Source) { s.timing.silence = 200 * time.Millisecond })
-	r.until(t, "synced", func() bool { return r.status().Synced })
+	api.until("watches", func() bool { return api.streams == [numKinds]int{1, 1} })
 	api.put(newService("s3"))
 	api.change(func() { api.deaf = false })
 	r.untilText(t, append(clusterText, "shop/s3 ")...)
