@@ -5,14 +5,14 @@ SHELL := /bin/bash
 GO ?= go
 BENCHTIME ?= 1x
 
-.PHONY: all build test tools static unit bench-once e2e e2e-binaries docker-line fuzz vulncheck generate
+.PHONY: all build test tools static unit bench-once e2e e2e-binaries fuzz vulncheck generate
 
 all: build
 
 build: ## the static binary, as the Dockerfile builds it
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o meshdns .
 
-test: tools static unit bench-once docker-line e2e ## everything that CI runs
+test: tools static unit bench-once e2e ## everything that CI runs
 
 tools: ## Debian packages that tests use: installed as root, else named
 	./hack/tools
@@ -27,9 +27,6 @@ unit: ## all packages, scenarios included, with the race detector
 
 bench-once: ## each benchmark once, so that none rots
 	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) -short ./...
-
-docker-line: ## the Dockerfile's build line, and that its binary is static
-	./hack/docker-line
 
 e2e-binaries: ## real API server, etcd and CoreDNS: built once, about 10 minutes on two cores
 	cd e2e && GOWORK=off $(GO) run ./cmd/prepare
