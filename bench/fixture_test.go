@@ -29,6 +29,36 @@ type fleet struct {
 	resolver  *resolver.Resolver
 	publisher *zones.Publisher
 	services  int
+	published func() // when set, called by the owner after each publication
+}
+
+// Publish implements resolver.Publisher.
+func (f *fleet) Publish(s *resolver.Snapshot, c resolver.Changes) {
+	f.publisher.Publish(s, c)
+	if f.published != nil {
+		f.published()
+	}
+}
+
+// push has the changes published one after the other: the next one is pushed by the
+// owner when the one before is in the View, so that none are coalesced and no time goes
+// into waking up the benchmark in between.
+func (f *fleet) push(changes []sources.Update) {
+	done := make(chan struct{})
+	f.published = func() {
+		if len(changes) == 0 {
+			f.published = nil
+			close(done)
+			return
+		}
+		next := changes[0]
+		changes = changes[1:]
+		f.resolver.Update(next)
+	}
+	first := changes[0]
+	changes = changes[1:]
+	f.resolver.Update(first)
+	<-done
 }
 
 func clusterName(c int) string { return fmt.Sprintf("c%d", c+1) }
@@ -53,7 +83,7 @@ func newFleet(tb testing.TB, endpoints int) *fleet {
 		Mesh: names.MustParse("mesh"), Global: names.MustParse("cluster.global"), PerCluster: "cluster.{id}",
 		Glue: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, NegativeTTL: 5 * time.Second, TTL: 5 * time.Second,
 	}})
-	f.resolver = resolver.New(resolver.Config{Settings: settings(), Publisher: f.publisher})
+	f.resolver = resolver.New(resolver.Config{Settings: settings(), Publisher: f})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = f.resolver.Run(ctx) }()

