@@ -15,6 +15,7 @@
 //	meshdns.go    the product with a given configuration
 //	proxy.go      a TCP proxy that can cut a cluster off from the product
 //	upstream.go   an in-process DNS server: the rest of the world
+//	stubs.go      unbound and dnsmasq with a given configuration: programs of the operating system
 //	objects.go    Services and EndpointSlices, made by hand: no controller runs here
 //	dns.go        questions, and answers as one line of text
 //	wait.go       polling with a deadline, the only way to wait
