@@ -79,6 +79,7 @@ func (o *owner) applyLabel(txn *iradix.Txn[*Group], m Member, old *sources.Servi
 // replaceMember stores m in its own group and returns the service that was there.
 func replaceMember(txn *iradix.Txn[*Group], m Member) (old *sources.Service) {
 	g := groupOf(txn, m.ServiceName)
+	m.ServiceName = g.ServiceName // one copy of the strings for all clusters
 	g.Members, old = replaced(g.Members, m)
 	store(txn, g)
 	return old

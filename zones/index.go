@@ -9,26 +9,35 @@ import (
 )
 
 // index finds entries by key. It is immutable; with makes the next one and shares all
-// that did not change: of two levels of pointers the touched one is copied, and the
+// that did not change: of three levels of pointers the touched one is copied, and the
 // touched shard is built anew. A shard holds its entries as bytes without pointers, so
 // the garbage collector has nothing to follow in them.
 type index struct {
 	seed maphash.Seed
-	root [fan]*branch
+	root [fan]*bough
 	len  int
 }
 
-type branch [fan]*shard
+type (
+	bough  [fan]*branch
+	branch [fan]*shard
+)
 
 const (
-	fanBits = 7
-	fan     = 1 << fanBits // 16,384 shards: about ten services each at 1,000,000 endpoints
+	fanBits = 5
+	fan     = 1 << fanBits // 32,768 shards: five services each at 1,000,000 endpoints
 	// bigEntry is the size in bytes above which an entry is kept outside of its shard's
 	// bytes, so that a neighbour's change does not copy it.
 	bigEntry = 4096
 	bigMark  = 1 << 31
 	slotSize = 8
 )
+
+// at is a hash's place in the given level, 1 being the root.
+func at(hash uint64, level uint) uint64 { return hash >> shift(level) & (fan - 1) }
+
+// shift is where a level's bits end.
+func shift(level uint) uint { return 64 - level*fanBits }
 
 // shard is an open-addressed table of (hash, offset) with the entries behind it, each
 // after its length. An offset with bigMark is an index into big.
@@ -57,11 +66,15 @@ func (ix *index) hash(class byte, key []byte) uint64 {
 // get returns the entry of a class and key, nil when there is none.
 func (ix *index) get(class byte, key []byte) entry {
 	hash := ix.hash(class, key)
-	b := ix.root[hash>>(64-fanBits)]
+	u := ix.root[at(hash, 1)]
+	if u == nil {
+		return nil
+	}
+	b := u[at(hash, 2)]
 	if b == nil {
 		return nil
 	}
-	s := b[hash>>(64-2*fanBits)&(fan-1)]
+	s := b[at(hash, 3)]
 	if s == nil {
 		return nil
 	}
@@ -76,14 +89,14 @@ func (s *shard) get(hash uint32, class byte, key []byte) entry {
 			return nil
 		}
 		if binary.LittleEndian.Uint32(slot) == hash {
-			if e := s.at(offset); e[hClass] == class && bytes.Equal(e.key(), key) {
+			if e := s.entry(offset); e[hClass] == class && bytes.Equal(e.key(), key) {
 				return e
 			}
 		}
 	}
 }
 
-func (s *shard) at(offset uint32) entry {
+func (s *shard) entry(offset uint32) entry {
 	if offset&bigMark != 0 {
 		return s.big[offset&^bigMark]
 	}
@@ -97,22 +110,29 @@ func (ix *index) with(edits []edit) *index {
 		slices.SortFunc(edits, func(a, b edit) int { return cmp.Compare(a.hash, b.hash) })
 	}
 	next := *ix
-	for len(edits) > 0 {
-		i := edits[0].hash >> (64 - fanBits)
-		n := run(edits, 64-fanBits)
-		next.root[i] = next.branchWith(next.root[i], edits[:n])
-		edits = edits[n:]
-	}
+	eachRun(edits, 1, func(i uint64, edits []edit) { next.root[i] = next.boughWith(next.root[i], edits) })
 	return &next
 }
 
-// run is the number of first edits that agree in the hash's bits above shift.
-func run(edits []edit, shift uint) int {
-	n := 1
-	for n < len(edits) && edits[n].hash>>shift == edits[0].hash>>shift {
-		n++
+// eachRun calls f with the edits of each place of a level; they are sorted by hash.
+func eachRun(edits []edit, level uint, f func(i uint64, edits []edit)) {
+	for len(edits) > 0 {
+		n := 1
+		for n < len(edits) && edits[n].hash>>shift(level) == edits[0].hash>>shift(level) {
+			n++
+		}
+		f(at(edits[0].hash, level), edits[:n])
+		edits = edits[n:]
 	}
-	return n
+}
+
+func (ix *index) boughWith(b *bough, edits []edit) *bough {
+	next := new(bough)
+	if b != nil {
+		*next = *b
+	}
+	eachRun(edits, 2, func(i uint64, edits []edit) { next[i] = ix.branchWith(next[i], edits) })
+	return next
 }
 
 func (ix *index) branchWith(b *branch, edits []edit) *branch {
@@ -120,14 +140,11 @@ func (ix *index) branchWith(b *branch, edits []edit) *branch {
 	if b != nil {
 		*next = *b
 	}
-	for len(edits) > 0 {
-		i := edits[0].hash >> (64 - 2*fanBits) & (fan - 1)
-		n := run(edits, 64-2*fanBits)
+	eachRun(edits, 3, func(i uint64, edits []edit) {
 		before := next[i].size()
-		next[i] = next[i].with(edits[:n])
+		next[i] = next[i].with(edits)
 		ix.len += next[i].size() - before
-		edits = edits[n:]
-	}
+	})
 	return next
 }
 
@@ -165,7 +182,7 @@ func (s *shard) each(f func(hash uint32, e entry)) {
 	for i := uint32(0); i <= s.mask; i++ {
 		slot := s.bytes[i*slotSize:]
 		if offset := binary.LittleEndian.Uint32(slot[4:]); offset != 0 {
-			f(binary.LittleEndian.Uint32(slot), s.at(offset))
+			f(binary.LittleEndian.Uint32(slot), s.entry(offset))
 		}
 	}
 }
@@ -248,13 +265,18 @@ func (b *shardBuilder) add(hash uint32, e entry) {
 
 // each calls f for every entry, in no order that means anything.
 func (ix *index) each(f func(entry)) {
-	for _, b := range ix.root {
-		if b == nil {
+	for _, u := range ix.root {
+		if u == nil {
 			continue
 		}
-		for _, s := range b {
-			if s != nil {
-				s.each(func(_ uint32, e entry) { f(e) })
+		for _, b := range u {
+			if b == nil {
+				continue
+			}
+			for _, s := range b {
+				if s != nil {
+					s.each(func(_ uint32, e entry) { f(e) })
+				}
 			}
 		}
 	}
