@@ -22,11 +22,7 @@ const (
 // concerned. The order and the result don't depend on the order of events.
 func (s *Snapshot) Conflicts(g *Group) []string {
 	members := s.contributing(g)
-	var out []string
-	if c := s.typeConflict(members); c != "" {
-		out = append(out, c)
-	}
-	return append(out, s.portConflicts(members)...)
+	return append(s.typeConflicts(members), s.portConflicts(members)...)
 }
 
 // contributing are the members that may be in the aggregate.
@@ -40,19 +36,23 @@ func (s *Snapshot) contributing(g *Group) []Member {
 	})
 }
 
-func (s *Snapshot) typeConflict(members []Member) string {
+func (s *Snapshot) typeConflicts(members []Member) (out []string) {
 	by := map[sources.ServiceType][]string{}
 	for _, m := range members {
-		by[m.Service.Type] = append(by[m.Service.Type], s.Clusters[m.Cluster].Name)
+		name := s.Clusters[m.Cluster].Name
+		if list := by[m.Service.Type]; len(list) == 0 || list[len(list)-1] != name {
+			by[m.Service.Type] = append(list, name)
+		}
 	}
-	if len(by) < 2 {
-		return ""
+	aliases, virtual, headless := by[sources.ExternalName], by[sources.ClusterIP], by[sources.Headless]
+	if len(aliases) > 0 && len(by) > 1 {
+		out = append(out, fmt.Sprintf("%s: ExternalName in %s is left out", AliasConflict, strings.Join(aliases, ", ")))
 	}
-	if aliases := by[sources.ExternalName]; len(aliases) > 0 && len(by) == 2 {
-		return fmt.Sprintf("%s: ExternalName in %s is left out", AliasConflict, strings.Join(aliases, ", "))
+	if len(virtual) > 0 && len(headless) > 0 {
+		out = append(out, fmt.Sprintf("%s: ClusterIP in %s, headless in %s", TypeConflict,
+			strings.Join(virtual, ", "), strings.Join(headless, ", ")))
 	}
-	return fmt.Sprintf("%s: ClusterIP in %s, headless in %s", TypeConflict,
-		strings.Join(by[sources.ClusterIP], ", "), strings.Join(by[sources.Headless], ", "))
+	return out
 }
 
 // portConflicts compares service ports by name and protocol.

@@ -127,7 +127,8 @@ func (d *documents) takeWantChanged() bool {
 func (d *documents) wanted(source string) []sources.Key {
 	seen := map[string]bool{}
 	var out []sources.Key
-	for _, doc := range d.byKey {
+	for name := range d.byName {
+		doc := d.winner(name).Doc
 		for i := range doc.Backends {
 			key := doc.Backends[i].BackendKey()
 			if doc.Backends[i].Type == registry.DNS && !seen[key] {

@@ -3,6 +3,7 @@ package resolver
 import (
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Provenance: which cluster may serve which names, from which addresses.
@@ -29,21 +30,37 @@ func (c *Cluster) allows(name ServiceName) bool {
 	if c.MayServe == nil {
 		return c.Role != Extension
 	}
-	if slices.Contains(c.MayServe, "*/*") {
-		return true
+	return slices.Contains(c.MayServe, "*/*") || matchAny(c.MayServe, name.String())
+}
+
+func (c *Cluster) allowsText(name string) bool {
+	if c.MayServe == nil {
+		return c.Role != Extension
 	}
-	return matchAny(c.MayServe, name.String())
+	return matchAny(c.MayServe, name)
 }
 
 func within(cidrs []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(cidrs, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// CouldHold says whether a cluster that has never synced could hold a service name of
-// the aggregate (DNS_RULES 5).
-func (s *Snapshot) CouldHold(cluster int, name ServiceName) bool {
+// CouldHold says whether a cluster that has never synced could hold a service name
+// (namespace/name) of the aggregate (DNS_RULES 5). It keeps nothing of name.
+func (s *Snapshot) CouldHold(cluster int, name string) bool {
 	c := &s.Clusters[cluster]
-	return c.Role != Federated && c.allows(name) && !s.Settings.Excluded(name)
+	return c.Role != Federated && c.allowsText(name) && !matchAny(s.Settings.Equivalence.Exclude, name)
+}
+
+// CouldHoldNamespace says the same of any service in a namespace.
+func (s *Snapshot) CouldHoldNamespace(cluster int, namespace string) bool {
+	c := &s.Clusters[cluster]
+	if c.Role == Federated || c.MayServe == nil {
+		return c.Role == Core
+	}
+	return slices.ContainsFunc(c.MayServe, func(p string) bool {
+		before, _, isService := strings.Cut(p, "/")
+		return isService && matchPattern(before, namespace)
+	})
 }
 
 // Unknown lists the clusters of the set that have never synced.

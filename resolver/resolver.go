@@ -10,8 +10,8 @@
 // An answer's endpoints: Snapshot.Aggregate, InCluster and Registered (select.go) put
 // together the parts that may serve, each with its reason when it may not: role,
 // mayServe and cidrs (provenance.go), age (staleness.go), readiness. Packing and
-// explaining read the same selection (explain.go turns it into rows), so that what is
-// explained is what is served.
+// explaining read the same selection (rows.go turns it into rows for people), so that what
+// is explained is what is served. conflicts.go says how clusters differ.
 //
 // A first question for a lazily resolved name fans out in fetch.go.
 package resolver

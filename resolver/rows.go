@@ -1,6 +1,7 @@
 package resolver
 
 import (
+	"fmt"
 	"net/netip"
 
 	"github.com/meshdns/meshdns/api"
@@ -26,13 +27,22 @@ type Row struct {
 type rowKey struct {
 	address netip.Addr
 	site    string
-	backend int
+	host    string
 }
 
-// Rows lists every address of the selection once for each site and backend, in the
-// selection's order. doc is the registered name's document, nil outside the registry. An
-// address of several slices is in if any of them says so (C92).
+// Rows lists every address of the selection once for each site, in the selection's order.
+// doc is the registered name's document, nil outside the registry. An address of several
+// slices is in if any of them says so (C92).
 func (s *Snapshot) Rows(sel *Selection, doc *registry.MeshService) []Row {
+	return s.rows(sel, doc, false)
+}
+
+// HostRows is Rows with an address once for each of its hosts.
+func (s *Snapshot) HostRows(sel *Selection, doc *registry.MeshService) []Row {
+	return s.rows(sel, doc, true)
+}
+
+func (s *Snapshot) rows(sel *Selection, doc *registry.MeshService, byHost bool) []Row {
 	var rows []Row
 	at := map[rowKey]int{}
 	for i := range sel.Parts {
@@ -40,7 +50,10 @@ func (s *Snapshot) Rows(sel *Selection, doc *registry.MeshService) []Row {
 		for j := range p.Slice.Endpoints {
 			e := &p.Slice.Endpoints[j]
 			row := s.row(p, e, doc)
-			key := rowKey{e.Address, p.Site, p.Backend}
+			key := rowKey{address: e.Address, site: p.Site}
+			if byHost {
+				key.host = row.Host
+			}
 			k, known := at[key]
 			if !known {
 				at[key] = len(rows)
@@ -56,6 +69,54 @@ func (s *Snapshot) Rows(sel *Selection, doc *registry.MeshService) []Row {
 		}
 	}
 	return rows
+}
+
+// TargetRows is Rows for a selection that Target filled.
+func (s *Snapshot) TargetRows(sel *Selection, target string) []Row {
+	rows := s.Rows(sel, nil)
+	for i := range rows {
+		rows[i].Backend = "DNS " + target
+	}
+	return rows
+}
+
+// Troubles says what of a registered name's backends is not known, and why.
+func (s *Snapshot) Troubles(m *Mesh) (out []string) {
+	for i := range m.Doc.Backends {
+		b := &m.Doc.Backends[i]
+		switch b.Type {
+		case registry.Static:
+		case registry.Kubernetes:
+			out = append(out, s.aliasTroubles(b)...)
+		case registry.DNS:
+			switch members := s.Members(b.BackendKey()); {
+			case members == nil:
+				out = append(out, backendText(b)+": not resolved yet")
+			case members.Error != "":
+				out = append(out, backendText(b)+" fails: "+members.Error)
+			}
+		default:
+			out = append(out, backendText(b)+": this kind of backend is not built in yet")
+		}
+	}
+	return out
+}
+
+// aliasTroubles lists the clusters in which a backend's service is an alias, which has no
+// endpoints to register.
+func (s *Snapshot) aliasTroubles(b *registry.Backend) (out []string) {
+	g := s.Group(ServiceName{b.Namespace, b.Service})
+	if g == nil {
+		return nil
+	}
+	for i := range g.Members {
+		m := &g.Members[i]
+		if m.Service.Type == sources.ExternalName && s.asked(b.Cluster, m.Cluster) {
+			out = append(out, fmt.Sprintf("%s is an alias (ExternalName) in cluster %s: it is not followed",
+				backendText(b), s.Clusters[m.Cluster].Name))
+		}
+	}
+	return out
 }
 
 func (s *Snapshot) row(p *Part, e *sources.Endpoint, doc *registry.MeshService) Row {

@@ -27,6 +27,11 @@ type Selection struct {
 	// Unknown: nothing is usable and something that could be has no usable data: the
 	// answer is SERVFAIL.
 	Unknown bool
+	// Partial: something that could add to what is usable has no usable data, so that
+	// what is not there is unknown, not absent.
+	Partial bool
+	// NotReady: that something is a source that has never synced.
+	NotReady bool
 	// Wait: a locator was never asked yet: a question may wait for it.
 	Wait bool
 	// Declared are ports whose names exist without a usable endpoint.
@@ -91,7 +96,6 @@ const (
 	NotInMayServe
 	FederatedCluster
 	ExcludedName
-	IsAlias
 	StaleOthersServe
 	StaleExpired
 	NothingBehind
@@ -106,7 +110,6 @@ var reasonTexts = [...]string{
 	NotInMayServe:    "the cluster's mayServe does not list this name",
 	FederatedCluster: "the cluster is federated: only under its own names or where a registered name asks for it",
 	ExcludedName:     "equivalence.exclude keeps this name out of the aggregate",
-	IsAlias:          "the service is an alias (ExternalName), which has no endpoints",
 	StaleOthersServe: "the source fails for longer than staleness.keepShared, and others serve this name",
 	StaleExpired:     "the source fails for longer than staleness.keepOnly",
 	NothingBehind:    "no usable endpoint is behind this cluster IP",
@@ -183,6 +186,7 @@ func (sel *Selection) settle(s *Snapshot) {
 	for i := range sel.Parts {
 		sel.Parts[i].serving = !ready
 	}
+	sel.Partial = sel.Unknown
 	if sel.Unknown {
 		sel.Unknown = !sel.Usable()
 	}
@@ -245,6 +249,8 @@ func (s *Snapshot) InCluster(m *Member, sel *Selection) {
 	c := &s.Clusters[m.Cluster]
 	service := m.Service
 	switch {
+	case c.Age == Expired:
+		s.addSlices(sel, m, -1, StaleExpired)
 	case service.Type == sources.ExternalName:
 		sel.Exists = true
 		sel.Alias, _ = names.Parse(strings.TrimSpace(service.ExternalName))
@@ -252,7 +258,9 @@ func (s *Snapshot) InCluster(m *Member, sel *Selection) {
 	case service.Type == sources.ClusterIP && (c.Name == s.Settings.Site || c.Reach == ReachClusterIP):
 		sel.Exists = true
 		sel.declare(m.Cluster, service.Ports)
-		sel.Parts = append(sel.Parts, s.virtualPart(m, -1, Included))
+		own := s.virtualPart(m, -1, Included)
+		own.cidrs = nil // they bound endpoints; the cluster's own zone has its cluster IPs
+		sel.Parts = append(sel.Parts, own)
 	default:
 		sel.Exists = service.Type == sources.ClusterIP
 		if sel.Exists {
@@ -320,7 +328,10 @@ func (s *Snapshot) addFromCluster(sel *Selection, g *Group, cluster, backend int
 	c := &s.Clusters[cluster]
 	b := &doc.Backends[backend]
 	refused := s.refusal(cluster, ServiceName{b.Namespace, b.Service}, b.Cluster == registry.AllClusters)
-	if !c.Synced || refused == StaleExpired && c.Staleness.Then != ThenDrop {
+	switch {
+	case refused.In() && !c.Synced:
+		sel.Unknown, sel.NotReady = true, true
+	case refused == StaleExpired && c.Staleness.Then != ThenDrop:
 		sel.Unknown = true
 	}
 	if g == nil {
@@ -354,7 +365,7 @@ func (s *Snapshot) addStatic(sel *Selection, doc *registry.MeshService, backend 
 // addMembers adds what a locator stands for; m is nil while it was never asked.
 func (s *Snapshot) addMembers(sel *Selection, doc *registry.MeshService, backend int, m *sources.Members) {
 	if m == nil {
-		sel.Wait, sel.Unknown = true, true
+		sel.Wait, sel.Unknown, sel.NotReady = true, true, true
 		return
 	}
 	if nothingKnown(m) {
@@ -513,7 +524,8 @@ func (s *Snapshot) Target(backendKey string, sel *Selection) bool {
 	sel.reset(maxTargetTTL)
 	sel.limitTTL(m)
 	sel.Exists, sel.Stale = true, m.Stale
-	sel.Unknown = nothingKnown(m) || s.tooOld(m)
+	// Of an alias target that had no addresses it is not kept whether the name exists.
+	sel.Unknown = m.Outcome == sources.Failed && len(m.Slices) == 0 || s.tooOld(m)
 	sel.NoName = m.Outcome == sources.NoName
 	for _, alias := range m.Chain {
 		sel.Chain = append(sel.Chain, alias.Target)
@@ -525,10 +537,9 @@ func (s *Snapshot) Target(backendKey string, sel *Selection) bool {
 	return true
 }
 
-// nothingKnown says whether a locator's backend fails and no members are kept: there may
-// be some, or none.
+// nothingKnown says whether a locator's backend fails and never said anything.
 func nothingKnown(m *sources.Members) bool {
-	return m.Outcome == sources.Failed && (!m.EverAnswered || len(m.Slices) == 0)
+	return m.Outcome == sources.Failed && !m.EverAnswered
 }
 
 // maxTargetTTL bounds what an upstream's record may claim of an alias target: a day, as

@@ -28,11 +28,18 @@ type Answer struct {
 	svc       bool   // base stands below svc.<zone>
 	root4     []byte // addresses at the name itself, glue of targets that are it
 	root6     []byte
-	alias     []byte   // the CNAME target that was found last, not yet followed
-	chain     [][]byte // CNAME targets followed, in order
-	query     Query    // of the alias being followed
+	alias     []byte // the CNAME target that was found last, not yet followed
+	chain     []link // aliases followed, in order
+	query     Query  // of the alias being followed
 	waitFor   []byte
 	waitAlias bool
+}
+
+// link is a CNAME of a chain: its target and its own TTL.
+type link struct {
+	target  []byte
+	ttl     uint32
+	expires int64
 }
 
 // targetList is the SRV targets of one part. sited: hosts stand under the part's site.
@@ -75,11 +82,6 @@ func (a *Answer) Awaited() []string {
 		return nil
 	}
 	return a.view.snapshot.Unasked(name)
-}
-
-func (a *Answer) setTTL(e entry) {
-	a.ttl = e.u32(hTTL)
-	a.expires = int64(uint64(e.u32(hExpires)) | uint64(e.u32(hExpires+4))<<32)
 }
 
 func (a *Answer) found(typ uint16, ttl uint32) {

@@ -30,12 +30,14 @@ const (
 
 // Flags of the header.
 const (
-	fExists  = 1 << iota // the name exists (in the aggregate, for a service)
-	fUnknown             // nothing usable is known: SERVFAIL
-	fWait                // a question may wait for a first lookup
-	fStale               // from a failing backend (EDE 3)
-	fNoName              // an alias target that does not exist
-	fEmpty               // an empty non-terminal: exists, has no records
+	fExists   = 1 << iota // the name exists (in the aggregate, for a service)
+	fUnknown              // nothing usable is known: SERVFAIL
+	fWait                 // a question may wait for a first lookup
+	fStale                // from a failing backend (EDE 3)
+	fNoName               // an alias target that does not exist
+	fEmpty                // an empty non-terminal: exists, has no records
+	fPartial              // more may exist below the name: what is not there is unknown
+	fNotReady             // since a source has never synced
 )
 
 // A part: the hosts of one site.
@@ -59,6 +61,7 @@ const noCluster = 0xffff
 const (
 	pfAggregate = 1 << iota // its endpoints are in the aggregate or registered name
 	pfOwn                   // it is the service in its cluster's own zone
+	pfLingering             // only its hosts' names are served: no longer in the aggregate
 )
 
 // Entry classes, each with keys of its own.

@@ -72,8 +72,13 @@ func (v *View) Explain(name names.Name, typ uint16) api.Explanation {
 	}
 	e.query.SetName([]byte(name.Wire()))
 	e.query.Type, e.query.NoWait = typ, true
-	v.Lookup(&e.query, &e.answer)
 	e.zone()
+	if typ == dns.TypeAXFR || typ == dns.TypeIXFR {
+		e.step("zone transfers are refused")
+		e.out.Rcode = dns.RcodeToString[dns.RcodeRefused]
+		return e.out
+	}
+	v.Lookup(&e.query, &e.answer)
 	e.contributors()
 	e.result()
 	return e.out
@@ -120,16 +125,18 @@ func (e *explainer) contributors() {
 		s.Registered(e.mesh, &sel)
 		e.step("%s is registered by %s with %s", e.mesh.Doc.Name.Text(), origin(e.mesh.Doc.Origin), strings.Join(e.mesh.Backends(), ", "))
 		e.steps(e.mesh.Conflicts())
-		e.rows(s.Rows(&sel, e.mesh.Doc))
+		e.steps(s.Troubles(e.mesh))
+		e.rows(e.rowsOf(&sel, e.mesh.Doc))
 	case e.place.zone == nil:
 	case e.place.zone.Kind == Aggregate && e.group != nil:
 		s.Aggregate(e.group, &sel)
 		e.equivalent()
-		e.rows(s.Rows(&sel, nil))
+		e.rows(e.rowsOf(&sel, nil))
 	case e.member != nil:
 		s.InCluster(e.member, &sel)
 		e.inCluster(&sel)
-		e.rows(s.Rows(&sel, nil))
+		e.rows(e.rowsOf(&sel, nil))
+		e.follow(&sel)
 	case e.service != (resolver.ServiceName{}):
 		e.step("no cluster that counts here has service %s", e.service)
 	}
@@ -137,6 +144,42 @@ func (e *explainer) contributors() {
 		e.step("a backend that could hold more has no usable data")
 	}
 	e.states()
+}
+
+// rowsOf are the selection's rows: at a host's name an address may be another host's too.
+func (e *explainer) rowsOf(sel *resolver.Selection, doc *registry.MeshService) []resolver.Row {
+	if e.rest != "" && e.rest[1] != '_' {
+		return e.view.snapshot.HostRows(sel, doc)
+	}
+	return e.view.snapshot.Rows(sel, doc)
+}
+
+// follow shows what is behind an alias, as deep as a question follows it.
+func (e *explainer) follow(sel *resolver.Selection) {
+	s := e.view.snapshot
+	for depth := 0; !sel.Alias.IsZero() && e.rest == "" && depth < maxAliases; depth++ {
+		target := e.view.aliasTarget(e.member.Cluster, sel.Alias)
+		p := e.view.locate(target)
+		switch {
+		case p.zone == nil:
+			s.Target(target.Text(), sel)
+			e.rows(s.TargetRows(sel, target.Text()))
+			return
+		case p.mesh != nil:
+			s.Registered(p.mesh, sel)
+			e.rows(s.Rows(sel, p.mesh.Doc))
+			return
+		case p.zone.Kind == Aggregate && p.group != nil:
+			s.Aggregate(p.group, sel)
+			e.rows(s.Rows(sel, nil))
+			return
+		case p.member == nil:
+			return
+		}
+		e.member = p.member
+		s.InCluster(p.member, sel)
+		e.rows(s.Rows(sel, nil))
+	}
 }
 
 func (e *explainer) steps(texts []string) {
@@ -267,8 +310,8 @@ func (e *explainer) narrow(r *resolver.Row, row *api.Endpoint) {
 // result is what the lookup found.
 func (e *explainer) result() {
 	a := &e.answer
-	for _, target := range a.chain {
-		if name, err := names.FromWire(target); err == nil {
+	for _, alias := range a.chain {
+		if name, err := names.FromWire(alias.target); err == nil {
 			e.step("alias to %s is followed", name.Text())
 		}
 	}

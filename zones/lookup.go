@@ -2,8 +2,9 @@ package zones
 
 import (
 	"bytes"
+	"unsafe"
 
-	"github.com/meshdns/meshdns/resolver"
+	"github.com/meshdns/meshdns/names"
 )
 
 // Query is a question in class IN. Name is in wire form, lower-cased, root byte
@@ -212,6 +213,7 @@ func (e entry) ownPart(cluster int) part {
 // inOwnPart answers inside of one cluster's service.
 func (v *View) inOwnPart(q *Query, a *Answer, e entry, p part, rest []byte, labels int) {
 	a.ttl = e.u32(hTTL)
+	a.root4, a.root6 = p.addresses(typeA), p.addresses(typeAAAA)
 	switch {
 	case labels == 0:
 		v.ownRoot(q, a, p)
@@ -248,7 +250,6 @@ func (v *View) ownRoot(q *Query, a *Answer, p part) {
 	default:
 		a.Status = NoData
 	}
-	a.root4, a.root6 = p.addresses(typeA), p.addresses(typeAAAA)
 }
 
 // inAggregate answers inside of a service of all clusters or a registered name: hosts
@@ -270,8 +271,8 @@ func (v *View) inAggregate(q *Query, a *Answer, e entry, rest []byte, labels int
 	default:
 		v.aggregateHost(q, a, e, rest)
 	}
-	if a.Status == NoName && e.flag(fUnknown) {
-		a.fail(Unavailable)
+	if a.Status == NoName && e.flag(fPartial) {
+		a.fail(e.unknown())
 	}
 	v.markStaleParts(a, e)
 	if e.flag(fWait) && !q.NoWait { // whatever is known may not be all
@@ -279,10 +280,18 @@ func (v *View) inAggregate(q *Query, a *Answer, e entry, rest []byte, labels int
 	}
 }
 
+// unknown is the status of what an entry cannot say.
+func (e entry) unknown() Status {
+	if e.flag(fNotReady) {
+		return NotReady
+	}
+	return Unavailable
+}
+
 func (v *View) aggregateRoot(q *Query, a *Answer, e entry) {
 	switch {
 	case e.flag(fUnknown):
-		a.fail(Unavailable)
+		a.fail(e.unknown())
 	case q.Type == typeA || q.Type == typeAAAA:
 		a.addressesOrNoData(q.Type, e.addresses(q.Type))
 	case q.Type == typeSRV:
@@ -346,7 +355,7 @@ func (v *View) aggregateHost(q *Query, a *Answer, e entry, rest []byte) {
 	first := 1 + int(rest[0])
 	for i := range e.parts() {
 		p := e.part(i)
-		if !p.flag(pfAggregate) || !p.hasHosts() {
+		if !p.flag(pfAggregate|pfLingering) || !p.hasHosts() {
 			continue
 		}
 		site := p.site()
@@ -418,19 +427,41 @@ func (v *View) absent(q *Query, a *Answer, n int) Status {
 			return NotReady
 		}
 	}
+	if v.ofExpired(q, n) {
+		return Unavailable
+	}
 	return NoName
+}
+
+// ofExpired says whether a name is a host's of a cluster whose data are past their time:
+// nobody else could have it.
+func (v *View) ofExpired(q *Query, n int) bool {
+	if !v.anyExpired || n < 5 {
+		return false
+	}
+	rest := q.below(0, n-3)
+	for c, expired := range v.expired {
+		if expired && string(rest[1+int(rest[0]):]) == v.zones.sites[c] {
+			return true
+		}
+	}
+	return false
 }
 
 // couldHold asks the snapshot, which has the patterns of mayServe.
 func (v *View) couldHold(q *Query, n, cluster int) bool {
+	namespace := q.below(n-2, n-1)[1:]
 	if n < 3 {
-		return true
+		return v.snapshot.CouldHoldNamespace(cluster, borrowed(namespace))
 	}
-	service, namespace := q.below(n-3, n-2), q.below(n-2, n-1)
-	return v.snapshot.CouldHold(cluster, resolver.ServiceName{
-		Namespace: string(namespace[1:]), Name: string(service[1:]),
-	})
+	var buf [2 * names.MaxLabel]byte
+	text := append(append(buf[:0], namespace...), '/')
+	text = append(text, q.below(n-3, n-2)[1:]...)
+	return v.snapshot.CouldHold(cluster, borrowed(text))
 }
+
+// borrowed is b as a string without a copy, for calls that keep nothing of it.
+func borrowed(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func couldBeInCluster(q *Query, n int) bool {
 	switch n {
@@ -503,7 +534,7 @@ func (v *View) markStaleParts(a *Answer, e entry) {
 // follow looks up the target of the alias that a found last (RFC 1034 section 3.6.2).
 func (v *View) follow(typ uint16, a *Answer) {
 	target := a.alias
-	a.chain = append(a.chain, target)
+	a.chain = append(a.chain, link{target, a.ttl, a.expires})
 	a.alias = nil
 	a.query.Type = typ
 	a.query.SetName(target)
@@ -531,12 +562,12 @@ func (v *View) lookupTarget(typ uint16, a *Answer, target []byte) {
 		a.fail(Unavailable)
 		return
 	}
+	a.setTTL(e)
 	for t := e.text(); len(t) > 0; {
 		n := wireLen(t)
-		a.chain = append(a.chain, t[:n])
+		a.chain = append(a.chain, link{t[:n], a.ttl, a.expires})
 		t = t[n:]
 	}
-	a.setTTL(e)
 	a.Stale = a.Stale || e.flag(fStale)
 	switch {
 	case e.flag(fNoName):

@@ -64,9 +64,10 @@ func (p *packer) setTTL(ttl time.Duration, expires time.Time) {
 type partKind uint8
 
 const (
-	shared  partKind = iota // in the aggregate, and maybe in the cluster's own zone too
-	virtual                 // the service's own addresses or alias in its cluster's zone
-	ownOnly                 // hosts of the cluster's own zone that differ from the aggregate's
+	shared    partKind = iota // in the aggregate, and maybe in the cluster's own zone too
+	virtual                   // the service's own addresses or alias in its cluster's zone
+	ownOnly                   // hosts of the cluster's own zone that differ from the aggregate's
+	lingering                 // hosts past keepShared: their names are nobody else's
 )
 
 // part finds or makes the builder of a site's part.

@@ -260,6 +260,9 @@ func (p *Publisher) addAggregate(v *View, sel *resolver.Selection) {
 	pk := p.packer
 	for i := range sel.Parts {
 		from := &sel.Parts[i]
+		if from.Refused == resolver.StaleOthersServe {
+			p.addLingering(v, from)
+		}
 		if !from.Refused.In() {
 			continue
 		}
@@ -273,15 +276,24 @@ func (p *Publisher) addAggregate(v *View, sel *resolver.Selection) {
 		return
 	}
 	pk.flags |= fExists
-	if sel.Unknown {
-		pk.flags |= fUnknown
-	}
+	pk.flags |= unknownFlags(sel)
 	for _, d := range sel.Declared {
 		b := pk.part(clusterNumber(d.Cluster), v.siteOf(d.Cluster), shared)
 		b.flags |= pfAggregate
 		b.portIndex(names.Lower(d.Name), d.Protocol)
 	}
 	pk.dropUnused()
+}
+
+// addLingering keeps the names of hosts whose endpoints left the aggregate for those of
+// others: host.cid is a name that only their cluster has, so it goes by keepOnly.
+func (p *Publisher) addLingering(v *View, from *resolver.Part) {
+	kept := *from
+	kept.Refused = resolver.Included
+	b := p.packer.part(clusterNumber(from.Cluster), v.siteLabels(from), lingering)
+	if p.packer.addPart(b, &kept) {
+		b.flags |= pfLingering
+	}
 }
 
 // dropUnused takes out parts that nothing was added to; the others keep their order.
@@ -294,6 +306,20 @@ func (p *packer) dropUnused() {
 			p.parts[p.used] = unused
 		}
 	}
+}
+
+// unknownFlags say what is not known of a selection's name.
+func unknownFlags(sel *resolver.Selection) (flags byte) {
+	if sel.Unknown {
+		flags |= fUnknown
+	}
+	if sel.Partial {
+		flags |= fPartial
+	}
+	if sel.NotReady {
+		flags |= fNotReady
+	}
+	return flags
 }
 
 func clusterNumber(cluster int) uint16 {

@@ -24,6 +24,7 @@ type View struct {
 	stale       []bool // by cluster: its source fails
 	unready     []bool // by cluster: never synced, and absent names of it are unknown
 	unreadySet  []int  // those of them that are in the set
+	anyExpired  bool
 	expired     []bool // by cluster: data past their time, and that is SERVFAIL
 	meshUnready bool
 }
@@ -58,7 +59,7 @@ func (v *View) Entries() int { return v.index.len }
 // takeStates reads what the sources' states mean (DNS_RULES 5, FAULTS 1–3).
 func (v *View) takeStates(s *resolver.Snapshot) {
 	n := len(s.Clusters)
-	v.anyStale = false
+	v.anyStale, v.anyExpired = false, false
 	v.stale, v.unready, v.expired = make([]bool, n), make([]bool, n), make([]bool, n)
 	v.unreadySet = nil
 	forgiven := s.GraceOver && s.Settings.Startup.Then == resolver.ThenNXDomain
@@ -67,6 +68,7 @@ func (v *View) takeStates(s *resolver.Snapshot) {
 		v.stale[i] = c.State == api.Stale
 		v.anyStale = v.anyStale || v.stale[i]
 		v.expired[i] = c.Age == resolver.Expired && c.Staleness.Then != resolver.ThenDrop
+		v.anyExpired = v.anyExpired || v.expired[i]
 		v.unready[i] = !c.Synced && !forgiven
 		if v.unready[i] && c.Role != resolver.Federated {
 			v.unreadySet = append(v.unreadySet, i)

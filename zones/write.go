@@ -34,25 +34,12 @@ type Records struct {
 	Cut   bool
 }
 
-// remaining is the TTL at now (milliseconds of View.Clock): at least 1 while it counts
-// down (DNS_RULES 40).
-func (a *Answer) remaining(now int64) uint32 {
-	if a.expires == 0 {
-		return a.ttl
-	}
-	left := (a.expires - now + 999) / 1000
-	return uint32(max(1, min(left, int64(a.ttl))))
-}
-
-// CountsDown says whether the TTL depends on the time.
-func (a *Answer) CountsDown() bool { return a.expires != 0 }
-
 // WriteAnswer writes the ANSWER section: as many whole records as fit, in random order,
 // aliases first and in theirs. now is View.Clock, read only when CountsDown.
 func (w *Writer) WriteAnswer(a *Answer, now int64) Records {
 	w.glued = w.glued[:0]
 	ttl := a.remaining(now)
-	owner, r := w.writeChain(a, ttl)
+	owner, r := w.writeChain(a, now)
 	if a.Status != Found || r.Cut {
 		return r
 	}
@@ -80,11 +67,11 @@ func (w *Writer) WriteAnswer(a *Answer, now int64) Records {
 }
 
 // writeChain writes the aliases and returns the pointer to the last one's target.
-func (w *Writer) writeChain(a *Answer, ttl uint32) (owner uint16, r Records) {
+func (w *Writer) writeChain(a *Answer, now int64) (owner uint16, r Records) {
 	owner = questionOffset
-	for _, target := range a.chain {
-		at := len(w.Msg) + 12
-		one := w.single(owner, typeCNAME, ttl, target)
+	for _, alias := range a.chain {
+		at := len(w.Msg) + headSize
+		one := w.single(owner, typeCNAME, remaining(alias.ttl, alias.expires, now), alias.target)
 		if one.Cut {
 			r.Cut = true
 			return owner, r
@@ -304,7 +291,7 @@ func (w *Writer) WriteAuthority(a *Answer, nameLabels int) Records {
 	if len(a.chain) == 0 {
 		return w.soa(a, w.zoneOwner(questionOffset, nameLabels-a.Zone.labels))
 	}
-	last := a.chain[len(a.chain)-1]
+	last := a.chain[len(a.chain)-1].target
 	owner := w.lastTarget(a)
 	return w.soa(a, w.zoneOwner(owner, labelsOf(last)-a.Zone.labels))
 }
@@ -319,7 +306,7 @@ func (w *Writer) zoneOwner(at uint16, n int) uint16 {
 
 // lastTarget is the offset of the last alias target, which WriteAnswer wrote at the end.
 func (w *Writer) lastTarget(a *Answer) uint16 {
-	return uint16(len(w.Msg) - len(a.chain[len(a.chain)-1]))
+	return uint16(len(w.Msg) - len(a.chain[len(a.chain)-1].target))
 }
 
 func labelsOf(wire []byte) int {
