@@ -319,3 +319,73 @@ func TestAgesAreNotMissed(t *testing.T) {
 	assert.Equal(t, KeptOnly, g.pass(0).Clusters[1].Age)
 	assert.Equal(t, time.Hour-61*time.Second, g.r.owner.untilNextAge())
 }
+
+// TestExpiredClusterKeepsNothing: with then: drop its own zone loses its names too.
+func TestExpiredClusterKeepsNothing(t *testing.T) {
+	settings := threeClusters()
+	settings.Staleness.Then = ThenDrop
+	g := newRig(t, settings)
+	g.service("c2", "shop", "only", plain("192.0.2.3"))
+	g.r.Status(sources.Status{Source: "c2", Kind: "kubernetes", Synced: true})
+	g.r.Status(sources.Status{Source: "c2", Kind: "kubernetes", Synced: true, Error: "gone"})
+	s := g.step()
+	m := s.Group(ServiceName{"shop", "only"}).Member(1)
+	var sel Selection
+	s.InCluster(m, &sel)
+	assert.True(t, sel.Usable())
+	s = g.pass(2 * time.Hour)
+	s.InCluster(m, &sel)
+	assert.False(t, sel.Exists || sel.Usable())
+	assert.Equal(t, StaleExpired, s.Rows(&sel, nil)[0].Reason)
+}
+
+// TestCIDRsBoundEndpoints: the site's cluster IPs are its own zone's, whatever cidrs say.
+func TestCIDRsBoundEndpoints(t *testing.T) {
+	settings := threeClusters()
+	settings.Clusters[1].CIDRs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	g := newRig(t, settings)
+	service := plain("192.0.2.1", "198.51.100.1")
+	service.ClusterIPs = []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+	g.service("c1", "shop", "api", service)
+	s := g.step()
+	var sel Selection
+	s.InCluster(s.Group(ServiceName{"shop", "api"}).Member(0), &sel)
+	require.Len(t, s.Rows(&sel, nil), 1)
+	assert.Equal(t, Included, s.Rows(&sel, nil)[0].Reason)
+	got, _ := answered(s, "shop", "api")
+	assert.Equal(t, []string{"192.0.2.1"}, got)
+}
+
+// TestMayNeverContribute: a cluster that mayServe keeps out leaves nothing unknown.
+func TestMayNeverContribute(t *testing.T) {
+	g := newRig(t, threeClusters()) // c3, an extension, may serve ext/* only
+	doc := &registry.MeshService{Name: names.MustParse("web.mesh"), Backends: []registry.Backend{
+		{Type: registry.Kubernetes, Namespace: "shop", Service: "api", Cluster: "c3"},
+	}}
+	g.r.Update(sources.Update{Key: sources.Key{Source: "registryDir", Kind: sources.KindDocument, Name: "web.mesh"}, Value: doc})
+	s := g.step()
+	var sel Selection
+	s.Registered(s.Mesh(doc.Name), &sel)
+	assert.False(t, sel.Unknown)
+	assert.False(t, s.CouldHold(2, "shop/api"))
+	assert.False(t, s.CouldHoldNamespace(2, "shop"))
+	assert.True(t, s.CouldHold(2, "ext/tool"))
+	assert.True(t, s.CouldHoldNamespace(2, "ext"))
+}
+
+// TestThreeTypesConflict: an alias beside both other kinds is reported with them.
+func TestThreeTypesConflict(t *testing.T) {
+	settings := threeClusters()
+	settings.Clusters[2] = Cluster{Name: "c3", Role: Core, Reach: ReachEndpoints}
+	g := newRig(t, settings)
+	headless, alias := plain("192.0.2.2"), plain()
+	headless.Type, alias.Type = sources.Headless, sources.ExternalName
+	g.service("c1", "shop", "api", plain("192.0.2.1"))
+	g.service("c2", "shop", "api", headless)
+	g.service("c3", "shop", "api", alias)
+	s := g.step()
+	assert.Equal(t, []string{
+		"AliasConflict: ExternalName in c3 is left out",
+		"TypeConflict: ClusterIP in c1, headless in c2",
+	}, s.Conflicts(s.Group(ServiceName{"shop", "api"})))
+}

@@ -18,6 +18,8 @@ import (
 )
 
 // world is a resolver, its zones and a handler, fed by hand.
+var udp = &server.Transport{Protocol: server.UDP}
+
 type world struct {
 	t         testing.TB
 	resolver  *resolver.Resolver

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"hash/maphash"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -8,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/miekg/dns"
 
 	"github.com/meshdns/meshdns/names"
@@ -117,12 +117,25 @@ func (c *Counters) changeTally(list []*zones.Zone) *tally {
 		if len(old.shards) > 0 {
 			c.past = append(c.past, old)
 		}
-		for range c.shards {
-			next.shards = append(next.shards, make([]atomic.Uint64, (len(list)+1)*zoneSlots))
-		}
+		next.shards = c.shardsFor(list)
 	}
 	c.current.Store(next)
 	return next
+}
+
+// shardsFor are new counts for zones, or those that the same zones had in the past. mu
+// must be held.
+func (c *Counters) shardsFor(list []*zones.Zone) (shards [][]atomic.Uint64) {
+	for i, t := range c.past {
+		if slices.EqualFunc(t.zones, list, sameName) {
+			c.past = slices.Delete(c.past, i, i+1)
+			return t.shards
+		}
+	}
+	for range c.shards {
+		shards = append(shards, make([]atomic.Uint64, (len(list)+1)*zoneSlots))
+	}
+	return shards
 }
 
 func sameName(a, b *zones.Zone) bool { return a.Name == b.Name }
@@ -247,30 +260,25 @@ func (c *Counters) Panics() uint64 { return c.panics.Load() }
 // Oversized is how many answers did not fit into a TCP message.
 func (c *Counters) Oversized() uint64 { return c.oversized.Load() }
 
-// oversizedNames bounds for how many names it is remembered that they were logged.
-const oversizedNames = 1024
-
-// oversized logs each name once whose answer is larger than a TCP message (C32).
+// oversized has each name logged once whose answer is larger than a TCP message (C32): a
+// query sets a mark, by a hash of the name, and the first one to do so has a goroutine
+// log it. Marks bound both the log and the goroutines.
 type oversized struct {
-	log    *slog.Logger
-	logged *lru.Cache[string, struct{}]
+	log   *slog.Logger
+	seed  maphash.Seed
+	marks [1024]atomic.Bool
 }
 
 func newOversized(log *slog.Logger) *oversized {
-	logged, err := lru.New[string, struct{}](oversizedNames)
-	if err != nil { // only for a size that is not positive
-		panic(err)
-	}
-	return &oversized{log: log, logged: logged}
+	return &oversized{log: log, seed: maphash.MakeSeed()}
 }
 
 func (o *oversized) note(wire []byte) {
-	if known, _ := o.logged.ContainsOrAdd(string(wire), struct{}{}); known {
+	mark := &o.marks[maphash.Bytes(o.seed, wire)%uint64(len(o.marks))]
+	if mark.Load() || mark.Swap(true) {
 		return
 	}
-	name, err := names.FromWire(wire)
-	if err != nil {
-		return
+	if name, err := names.FromWire(wire); err == nil {
+		go o.log.Warn("answer does not fit into 65535 bytes: sent cut, with TC", "name", name.Text())
 	}
-	o.log.Warn("answer does not fit into 65535 bytes: sent cut, with TC", "name", name.Text())
 }

@@ -55,7 +55,7 @@ func (q *question) parse(msg []byte) int {
 		}
 		return dns.RcodeNotImplemented
 	}
-	recordsFine := counts[0] <= 1 && q.parseRecords(msg, counts)
+	recordsFine := q.parseRecords(msg, counts)
 	switch {
 	case !queryOpcode:
 		return dns.RcodeNotImplemented
@@ -120,12 +120,13 @@ func lowerInto(to, from []byte) {
 // inside of its length; a TSIG only as the very last. What follows the message is ignored.
 func (q *question) parseRecords(msg []byte, counts [4]uint16) bool {
 	at := max(q.end, headerSize)
-	fine := true
-	for section := 1; section <= 3; section++ {
+	if counts[0] > 1 {
+		at = skipQuestions(msg, counts[0])
+	}
+	fine := at > 0
+	for section := 1; section <= 3 && at > 0; section++ {
 		for i := counts[section]; i > 0; i-- {
-			if q.tsig { // something follows a TSIG
-				return false
-			}
+			fine = fine && !q.tsig // nothing follows a TSIG
 			next, ok := q.parseRecord(msg, at, section == 3)
 			if next == 0 {
 				return false
@@ -135,6 +136,20 @@ func (q *question) parseRecords(msg []byte, counts [4]uint16) bool {
 		}
 	}
 	return fine
+}
+
+// skipQuestions returns the offset behind n questions, 0 when they are not whole: a
+// message with several is malformed, but its OPT is looked for all the same.
+func skipQuestions(msg []byte, n uint16) int {
+	at := headerSize
+	for ; n > 0; n-- {
+		at = skipName(msg, at)
+		if at == 0 || at+4 > len(msg) {
+			return 0
+		}
+		at += 4
+	}
+	return at
 }
 
 // parseRecord reads one record and returns the offset behind it, 0 when it is not whole.

@@ -47,6 +47,7 @@ func TestMalformed(t *testing.T) {
 		{"opcode 15 without one (C14)", packet(t, "1234 7800 0000 0000 0000 0000"), dns.RcodeNotImplemented, false},
 		{"no question", packet(t, "1234 0100 0000 0000 0000 0000"), dns.RcodeFormatError, false},
 		{"two questions", packet(t, "1234 0100 0002 0000 0000 0000", question, question), dns.RcodeFormatError, false},
+		{"two questions, with OPT", packet(t, "1234 0100 0002 0000 0000 0001", question, question, opt), dns.RcodeFormatError, true},
 		{"question missing", packet(t, header1), dns.RcodeFormatError, false},
 		{"label past the end", packet(t, header1, "3f 7777"), dns.RcodeFormatError, false},
 		{"label type 0x40", packet(t, header1, "41 77 00 0001 0001"), dns.RcodeFormatError, false},
@@ -70,7 +71,7 @@ func TestMalformed(t *testing.T) {
 		{"AXFR", packet(t, header1, "04 6d657368 00 00fc 0001"), dns.RcodeRefused, false},
 		{"IXFR with its SOA (C16)", packet(t, "1234 0000 0001 0000 0001 0000", "04 6d657368 00 00fb 0001", "c00c 0006 0001 00000000 0016 00 00", strings.Repeat("00", 20)), dns.RcodeRefused, false},
 		{"TSIG by an unknown key", packet(t, headerAR, question, "00 00fa 00ff 00000000 0000"), dns.RcodeNotAuth, false},
-		{"TSIG before an OPT", packet(t, "1234 0100 0001 0000 0000 0002", question, "00 00fa 00ff 00000000 0000", opt), dns.RcodeFormatError, false},
+		{"TSIG before an OPT", packet(t, "1234 0100 0001 0000 0000 0002", question, "00 00fa 00ff 00000000 0000", opt), dns.RcodeFormatError, true},
 	} {
 		for _, protocol := range []server.Protocol{server.UDP, server.TCP} {
 			t.Run(fmt.Sprint(c.name, "/", protocol), func(t *testing.T) {

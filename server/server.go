@@ -3,8 +3,8 @@
 // A packet's way: a socket reads it (udp_loop.go, tcp_read.go; listen.go opens them) → Handler
 // checks header, question and OPT in place and lower-cases the name into a buffer of its
 // own (question.go) → one zones.View is loaded and asked (handler.go) → header, question
-// as it came, records and OPT are put together within what the transport and the client
-// allow (compose.go, edns.go; what does not fit is cut in truncate.go) → the socket sends
+// as it came, records and OPT are put together (compose.go, edns.go) within what the transport and the
+// client allow (truncate.go; zones/write.go stops there, compose.go sets TC) → the socket sends
 // the reply (tcp_write.go writes pipelined ones in one go). A question for a name whose
 // locator was never asked waits in a goroutine of its own (udp_waiting.go, tcp_waiting.go)
 // for the first lookup (waiting.go). Counters that the query path fills are in counters.go.

@@ -1,6 +1,7 @@
 package zones
 
 import (
+	"net/netip"
 	"strings"
 
 	"github.com/meshdns/meshdns/api"
@@ -155,11 +156,16 @@ func orEmpty(s []string) []string {
 	return s
 }
 
+// tally counts addresses: one that several sites have is one.
 func tally(rows []resolver.Row) (ready, total int) {
+	in := map[netip.Addr]bool{}
 	for i := range rows {
-		if rows[i].Reason.In() {
+		in[rows[i].Address] = in[rows[i].Address] || rows[i].Reason.In()
+	}
+	for _, answered := range in {
+		if answered {
 			ready++
 		}
 	}
-	return ready, len(rows)
+	return ready, len(in)
 }

@@ -2,14 +2,15 @@
 //
 // A change's way: the resolver publishes a Snapshot and the names that it touches
 // (publish.go) → each is selected and packed into an entry (pack.go collects, packwrite.go
-// writes; entry.go is the layout) → an entry that differs from the old one becomes an edit
+// writes; packlarge.go is the way of very large services; entry.go is the layout) → an entry that differs from the old one becomes an edit
 // of the index (index.go), which shares all that did not change → counts keep the empty
 // non-terminals (publish.go: namespaces, inner names; reverse.go: PTR) → zones that show a
 // difference get their next serial (serial.go) → one atomic store of the View (view.go).
 //
 // A question's way: the longest zone (zone.go) → the entry by service, and inside of it
 // port, host, site (lookup.go: what exists, NXDOMAIN or NODATA) → an Answer that refers to
-// packed bytes (answer.go) → records, in random order, with this moment's TTL (write.go).
+// packed bytes (answer.go) → records, in random order (write.go), with this moment's TTL
+// (ttl.go).
 //
 // One entry holds all that is said of one service: the aggregate, and each cluster's own.
 // Hosts, ports and glue are found inside of it, so that one change touches one entry.

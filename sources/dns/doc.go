@@ -36,7 +36,7 @@
 // at once. An empty answer without one proves nothing (it may be a hiccup or a lame
 // server) and is a failure, unless the same host has addresses of the other family and
 // never had any of this one: small forwarders leave the SOA out. Failures are retried
-// after 1 s, growing to 10 s.
+// after 1 s, growing to 2 s.
 //
 // Aliases are followed to a depth of MaxAliases, across zones; where an upstream's answer
 // stops at an alias, the alias's target is asked for. A loop, or a longer chain, is a

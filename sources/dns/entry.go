@@ -12,8 +12,9 @@ const (
 	// firstRetry is the back-off after the first failure; with jitter it is 1 to 1.25 s,
 	// which is never less than a failure is remembered (failureTTL).
 	firstRetry = 1250 * time.Millisecond
-	// lastRetry bounds the back-off (CASES C149: recovery within one retry).
-	lastRetry = 10 * time.Second
+	// lastRetry bounds the back-off: a failure is believed for 2 s at most (DNS_RULES 39,
+	// CASES C149: recovery within one retry).
+	lastRetry = 2 * time.Second
 	// refreshSpread is how much later than at refreshFrom of its life a name may be
 	// refreshed, so that names that came together do not stay together.
 	refreshSpread = 0.1
@@ -103,11 +104,11 @@ func refreshAt(expires, now time.Time, jitter float64) time.Time {
 }
 
 // backoff is the time to the next attempt after fails failures in a row: 1 to 1.25 s,
-// doubling up to 8 to 10 s.
+// then 1.6 to 2 s.
 func backoff(fails int, jitter float64) time.Duration {
 	d := lastRetry
-	if shift := fails - 1; shift < 3 {
-		d = firstRetry << shift
+	if fails == 1 {
+		d = firstRetry
 	}
 	return time.Duration(float64(d) * (1 - retrySpread*jitter))
 }

@@ -872,7 +872,7 @@ func TestSchedule(t *testing.T) {
 			assert.GreaterOrEqual(t, d, failureTTL, "a retry never meets its own remembered failure")
 			previous = d
 		}
-		assert.GreaterOrEqual(t, previous, 8*time.Second)
+		assert.GreaterOrEqual(t, previous, 1600*time.Millisecond)
 		for _, ttl := range []time.Duration{0, time.Second, 2 * time.Second, 10 * time.Second, 30 * time.Second} {
 			at := refreshAt(t0.Add(ttl), t0, jitter).Sub(t0)
 			assert.GreaterOrEqual(t, at, max(time.Second, ttl*8/10))
