@@ -208,7 +208,9 @@ func TestSourceC149FailureThenRecovery(t *testing.T) {
 			return h.metrics.get("attempt failed")+h.metrics.get("attempt partial") > seen
 		}, patience, time.Millisecond)
 		h.dueIn(web) // it has been pushed
-		assert.LessOrEqual(t, moved, lastRetry)
+		if seen > 0 { // the first one is a refresh
+			assert.LessOrEqual(t, moved, lastRetry)
+		}
 		m, n = h.next(web, n-1)
 		assert.Equal(t, addrs("192.0.2.1"), addresses(m))
 		assert.True(t, m.Stale)
@@ -452,7 +454,7 @@ func TestSourceC154ResolvConfChanges(t *testing.T) {
 	m, n := h.wanted(web)
 	require.Equal(t, addrs("192.0.2.1"), addresses(m))
 
-	// The old one is dead, and the name well into its back-off.
+	// The old one is dead, and the name is tried again and again.
 	first.on(web, "A,AAAA", rcode(mdns.RcodeServerFailure))
 	h.toNext(web, n)
 	for range 3 {
@@ -462,7 +464,6 @@ func TestSourceC154ResolvConfChanges(t *testing.T) {
 			return h.metrics.get("attempt failed")+h.metrics.get("attempt partial") > failed
 		}, patience, time.Millisecond)
 	}
-	require.Greater(t, h.dueIn(web), reloadEvery)
 	require.NoError(t, os.WriteFile(path, []byte("nameserver 127.0.0.2\n"), 0o600))
 	h.advance(reloadEvery)
 	require.Eventually(t, func() bool { return len(h.log.with("127.0.0.2")) > 0 }, patience, time.Millisecond)
