@@ -4,8 +4,8 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-ARG VERSION=dev
-RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/meshdns .
+ARG VERSION
+RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X github.com/meshdns/meshdns/cli.version=${VERSION}" -o /out/meshdns .
 
 # No shell, no packages: the binary and certificates for the API servers of clouds.
 FROM scratch

@@ -55,16 +55,46 @@ func checkAll(path string) []document.Problem {
 		return problems
 	}
 	problems = append(problems, checkKubeconfigs(path, cfg)...)
+	problems = append(problems, checkFolders(path, cfg)...)
 	document.Sort(problems)
-	if cfg.RegistryDir != "" {
+	if cfg.RegistryDir != "" && exists(cfg.RegistryDir) {
 		problems = append(problems, files.Check(cfg.RegistryDir, registryOptions(cfg))...)
 	}
 	for _, c := range cfg.Clusters {
-		if c.Manifests != "" {
+		if c.Manifests != "" && exists(c.Manifests) {
 			problems = append(problems, checkManifests(c.Manifests)...)
 		}
 	}
 	return problems
+}
+
+// checkFolders finds folders that are not there, where they are named: a server waits for
+// them, and what they would hold is unknown.
+func checkFolders(path string, cfg *config.Config) []document.Problem {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil // config.Load has said so
+	}
+	docs, _ := document.Read(path, content)
+	if len(docs) == 0 {
+		return nil
+	}
+	var problems []document.Problem
+	missing := func(field, folder string) {
+		if folder != "" && !exists(folder) {
+			problems = append(problems, docs[0].Errorf(field, "%s does not exist", folder))
+		}
+	}
+	missing("registryDir", cfg.RegistryDir)
+	for i, c := range cfg.Clusters {
+		missing(fmt.Sprintf("clusters[%d].manifests", i), c.Manifests)
+	}
+	return problems
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func checkManifests(path string) []document.Problem {

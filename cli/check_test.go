@@ -75,8 +75,8 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 	f := newFolder(t, map[string]string{"meshdns.yaml": "site: west\nregistryDir: absent\nclusters: [{name: west, manifests: absent2}]\n"})
 	got := run(t, "check", "--config", f.path("meshdns.yaml"))
 	assert.Equal(t, 1, got.code)
-	assert.Contains(t, got.stdout, f.path("absent")+": cannot be read")
-	assert.Contains(t, got.stdout, f.path("absent2"))
+	assert.Contains(t, got.stdout, "meshdns.yaml:2:14: registryDir: "+f.path("absent")+" does not exist")
+	assert.Contains(t, got.stdout, "meshdns.yaml:3:36: clusters[0].manifests: "+f.path("absent2")+" does not exist")
 
 	got = run(t, "check", "--config", f.path("none.yaml"))
 	assert.Equal(t, 1, got.code)

@@ -65,10 +65,23 @@ func (r *reloader) seen(ctx context.Context, snapshot dirwatch.Snapshot) {
 // parse reads r.content. A file that is suddenly empty is one that is being written, or
 // an accident: taking it up would end every name.
 func (r *reloader) parse() (*loaded, error) {
-	if len(bytes.TrimSpace(r.content)) == 0 {
-		return nil, errors.New("the configuration file is empty")
+	if isBlank(r.content) {
+		return nil, errBlank
 	}
 	return r.loader.parse(r.content)
+}
+
+var errBlank = errors.New("the configuration file is empty")
+
+func isBlank(content []byte) bool { return len(bytes.TrimSpace(content)) == 0 }
+
+// load reads everything again, with the same exception.
+func (r *reloader) load() (*loaded, error) {
+	next, err := r.loader.load()
+	if err == nil && r.loader.path != "" && isBlank(next.content) {
+		return nil, errBlank
+	}
+	return next, err
 }
 
 // reread reads everything again, whether it looks changed or not: SIGHUP.
@@ -76,7 +89,7 @@ func (r *reloader) reread(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.log.Info("reading the configuration again")
-	r.takeLocked(ctx, r.loader.load)
+	r.takeLocked(ctx, r.load)
 }
 
 func (r *reloader) takeLocked(ctx context.Context, read func() (*loaded, error)) {

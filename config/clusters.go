@@ -80,8 +80,11 @@ func (v *validator) clusterOrigin(at string, i int) {
 func (v *validator) clusterGuards(at string, c *Cluster) {
 	closedSet(v, at+".role", c.Role, Core, Extension, Federated)
 	for i, pattern := range c.MayServe {
+		field := fmt.Sprintf("%s.mayServe[%d]", at, i)
 		if err := checkServePattern(pattern); err != nil {
-			v.errorf(fmt.Sprintf("%s.mayServe[%d]", at, i), "%v", err)
+			v.errorf(field, "%v", err)
+		} else if !strings.Contains(pattern, "/") {
+			v.notYet(field, "clusters hold no registered names yet, so that nothing is to be allowed")
 		}
 	}
 	if len(c.MayServe) == 0 {
@@ -102,6 +105,9 @@ func (v *validator) clusterGuards(at string, c *Cluster) {
 }
 
 func (v *validator) clusterReach(at string, c *Cluster) {
+	if c.Region != "" {
+		v.notYet(at+".region", "endpoints of all regions are answered alike")
+	}
 	closedSet(v, at+".reach", c.Reach, ReachEndpoints, ReachClusterIP, ReachLoadBalancer, ReachNodePort, ReachGateway)
 	switch c.Reach {
 	case ReachLoadBalancer, ReachNodePort, ReachGateway:

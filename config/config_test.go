@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,14 +28,20 @@ func texts(problems []document.Problem) []string {
 func good(t *testing.T, text string) *Config {
 	t.Helper()
 	cfg, problems := Parse("f.yaml", []byte(text))
-	require.Empty(t, texts(problems))
+	require.Empty(t, unexpected(problems))
 	return cfg
+}
+
+// unexpected are the problems that are more than a word on what has no effect yet.
+func unexpected(problems []document.Problem) []string {
+	return slices.DeleteFunc(texts(problems), func(s string) bool { return strings.Contains(s, "warning: not yet effective") })
 }
 
 // DESIGN section 5's own example.
 func TestLoadWhole(t *testing.T) {
 	cfg, problems := Load("testdata/whole.yaml")
-	require.Empty(t, texts(problems))
+	require.Empty(t, unexpected(problems))
+	require.Len(t, problems, 2, "the region, and a registered name in mayServe")
 	want := Default()
 	want.Site = "west"
 	want.Zones.Reverse, want.Zones.Nameservers = []netip.Prefix{}, []names.Name{}
@@ -236,7 +244,7 @@ func TestParseProblems(t *testing.T) {
 			cfg, problems := Parse("f.yaml", []byte(c.text))
 			assert.NotNil(t, cfg)
 			if c.want == "" {
-				assert.Empty(t, texts(problems))
+				assert.Empty(t, unexpected(problems))
 				return
 			}
 			require.Len(t, problems, 1, "%v", texts(problems))

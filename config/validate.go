@@ -81,6 +81,9 @@ func (v *validator) defaults() {
 func (v *validator) staleness(path string, s Staleness) {
 	v.notNegative(path+".keepShared", s.KeepShared)
 	v.notNegative(path+".keepOnly", s.KeepOnly)
+	if s.KeepOnly >= 0 && s.KeepShared > s.KeepOnly {
+		v.warnf(path, "keepShared (%s) is longer than keepOnly (%s): after keepOnly nothing is kept at all", s.KeepShared, s.KeepOnly)
+	}
 	closedSet(v, path+".then", s.Then, ThenServfail, ThenDrop)
 }
 

@@ -315,7 +315,7 @@ func TestDecodeLocators(t *testing.T) {
 		{Kubernetes, "ns/svc", "we_st", bad(`"we_st" is no cluster's name`)},
 		{DNS, "foo.example.com", "", host("foo.example.com", false)},
 		{DNS, "Foo.example.com.", "", host("foo.example.com", false)},
-		{DNS, "b.mesh", "", host("b.mesh", false)},
+		{DNS, "b.mesh.example", "", host("b.mesh.example", false)},
 		{DNS, "_http._tcp.foo.example.com", "", host("_http._tcp.foo.example.com", true)},
 		{DNS, "_dmarc.example.com", "", host("_dmarc.example.com", false)},
 		{DNS, "redis_x.example.com", "", host("redis_x.example.com", false)},

@@ -26,7 +26,9 @@ func (c *checker) locator(at string, owner names.Name, b *Backend) {
 	case Kubernetes:
 		err = c.kubernetes(at, b)
 	case DNS:
-		err = b.setHost(owner)
+		if err = b.setHost(owner); err == nil {
+			c.ownZone(at, b)
+		}
 	case Static:
 		err = c.addresses(at, b)
 	case Azure, AWS, GCP, Consul:
@@ -38,6 +40,17 @@ func (c *checker) locator(at string, owner names.Name, b *Backend) {
 	}
 	if err != nil {
 		c.errorf(at+".locator", "%v", err)
+	}
+}
+
+// ownZone warns of a host in a zone of this server: the upstreams are asked for it, and
+// unless they forward it back here they don't know it.
+func (c *checker) ownZone(at string, b *Backend) {
+	for _, zone := range append([]names.Name{c.opts.Mesh}, c.opts.Zones...) {
+		if b.Host.IsAtOrBelow(zone) {
+			c.warnf(at+".locator", "%s is in %s, a zone of this server, but is asked from the upstreams: they must forward %s back here", b.Locator, zone, zone)
+			return
+		}
 	}
 }
 

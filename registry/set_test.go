@@ -8,6 +8,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/meshdns/meshdns/document"
+	"github.com/meshdns/meshdns/names"
 )
 
 // set decodes documents of one file that must all be good.
@@ -138,4 +141,18 @@ func TestConflictsAreBounded(t *testing.T) {
 	conflicts = Conflicts(set(t, same...), options())
 	require.Len(t, conflicts, 2)
 	assert.Less(t, time.Since(start), 30*time.Second)
+}
+
+// A DNS locator in a zone of this server is asked from the upstreams all the same: warned.
+func TestLocatorInOwnZone(t *testing.T) {
+	_, problems := Decode("d.yaml", []byte(`
+apiVersion: meshdns.io/v1alpha1
+kind: MeshService
+metadata: {name: a.mesh}
+spec: {type: DNS, locator: b.mesh}
+`), Options{Mesh: names.MustParse("mesh")})
+	require.Len(t, problems, 1)
+	assert.Equal(t, document.Warning, problems[0].Severity)
+	assert.Equal(t, "spec.locator", problems[0].Field)
+	assert.Contains(t, problems[0].Message, "must forward mesh. back here")
 }

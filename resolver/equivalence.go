@@ -47,7 +47,7 @@ func (o *owner) applyService(txn *iradix.Txn[*Group], key sources.Key, service *
 	old := replaceMember(txn, m)
 	t.services[m.ServiceName] = struct{}{}
 	o.docs.touchService(m.ServiceName, t)
-	o.count(cluster, old, service)
+	o.count(cluster, m.ServiceName, old, service)
 	o.applyLabel(txn, m, old, t)
 }
 

@@ -220,6 +220,9 @@ func (o *owner) publish(c Changes) {
 
 func (o *owner) setSettings(s *Settings) {
 	o.useSettings(s)
+	for _, tr := range o.status { // other limits, other states
+		o.refreshState(tr, &o.touched)
+	}
 	o.publish(Changes{All: true})
 }
 

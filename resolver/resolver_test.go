@@ -158,7 +158,7 @@ func TestFaults22Provenance(t *testing.T) {
 	got, sel = answered(s, "ext", "tool")
 	assert.Equal(t, []string{"192.0.2.7"}, got)
 	assert.Equal(t, OutsideCIDRs, s.Rows(&sel, nil)[1].Reason)
-	assert.Equal(t, 1, s.Sources()[2].Refused)
+	assert.Equal(t, 2, s.Sources()[2].Refused, "one by mayServe, one by cidrs")
 }
 
 // TestReadiness is DNS_RULES 16 and CASES C88–C92 over clusters.

@@ -37,7 +37,7 @@ type ClusterState struct {
 type Live struct {
 	Services    atomic.Int64
 	Endpoints   [3]atomic.Int64 // by sources.EndpointState, before role, mayServe and cidrs
-	Refused     atomic.Int64    // endpoints outside the cluster's cidrs
+	Refused     atomic.Int64    // endpoints that mayServe or cidrs keep out
 	lastSuccess atomic.Int64    // Unix nanoseconds; 0: never
 }
 
@@ -273,8 +273,9 @@ func (o *owner) otherSources() []SourceState {
 }
 
 // count keeps the numbers of a cluster's services and endpoints.
-func (o *owner) count(cluster int, old, now *sources.Service) {
+func (o *owner) count(cluster int, name ServiceName, old, now *sources.Service) {
 	c := &o.clusters[cluster]
+	refused := c.Role != Federated && !c.allows(name)
 	var before, after []*sources.Slice
 	if old != nil {
 		before = old.Slices
@@ -289,21 +290,22 @@ func (o *owner) count(cluster int, old, now *sources.Service) {
 		case i < len(before) && i < len(after) && before[i] == after[i]:
 			continue
 		case i < len(before):
-			c.tally(before[i], -1)
+			c.tally(before[i], refused, -1)
 		}
 		if i < len(after) {
-			c.tally(after[i], +1)
+			c.tally(after[i], refused, +1)
 		}
 	}
 }
 
-func (c *ClusterState) tally(slice *sources.Slice, by int64) {
+// tally counts a slice's endpoints; refused says that mayServe keeps all of them out.
+func (c *ClusterState) tally(slice *sources.Slice, refused bool, by int64) {
 	l := c.Live
 	var states [3]int64
 	for i := range slice.Endpoints {
 		e := &slice.Endpoints[i]
 		states[e.State] += by
-		if len(c.CIDRs) > 0 && !within(c.CIDRs, e.Address) {
+		if refused || len(c.CIDRs) > 0 && !within(c.CIDRs, e.Address) {
 			l.Refused.Add(by)
 		}
 	}

@@ -207,7 +207,7 @@ func TestSourceC149FailureThenRecovery(t *testing.T) {
 		require.Eventually(t, func() bool {
 			return h.metrics.get("attempt failed")+h.metrics.get("attempt partial") > seen
 		}, patience, time.Millisecond)
-		h.dueIn(web) // it has been pushed
+		h.dueIn(web)  // it has been pushed
 		if seen > 0 { // the first one is a refresh
 			assert.LessOrEqual(t, moved, lastRetry)
 		}
