@@ -7,8 +7,8 @@
 // → a copy-on-write Snapshot (snapshot.go) → Publisher.Publish with the list of what was
 // touched; zones repacks those names and nothing else.
 //
-// An answer's endpoints: Snapshot.Aggregate, InCluster and Registered (select.go) put
-// together the parts that may serve, each with its reason when it may not: role,
+// An answer's endpoints: Snapshot.Aggregate, InCluster (select.go) and Registered
+// (registered.go) put together the parts that may serve, each with its reason when it may not: role,
 // mayServe and cidrs (provenance.go), age (staleness.go), readiness. Packing and
 // explaining read the same selection (rows.go turns it into rows for people), so that what
 // is explained is what is served. conflicts.go says how clusters differ.
