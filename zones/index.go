@@ -24,8 +24,8 @@ type (
 )
 
 const (
-	fanBits = 5
-	fan     = 1 << fanBits // 32,768 shards: five services each at 1,000,000 endpoints
+	fanBits = 6
+	fan     = 1 << fanBits // 262,144 shards: most hold one service at 1,000,000 endpoints
 	// bigEntry is the size in bytes above which an entry is kept outside of its shard's
 	// bytes, so that a neighbour's change does not copy it.
 	bigEntry = 4096
