@@ -54,8 +54,10 @@ func checkAll(path string) []document.Problem {
 	if cfg == nil {
 		return problems
 	}
-	problems = append(problems, checkKubeconfigs(path, cfg)...)
-	problems = append(problems, checkFolders(path, cfg)...)
+	if doc := configDocument(path); doc != nil {
+		problems = append(problems, checkKubeconfigs(doc, cfg)...)
+		problems = append(problems, checkFolders(doc, cfg)...)
+	}
 	document.Sort(problems)
 	if cfg.RegistryDir != "" && exists(cfg.RegistryDir) {
 		problems = append(problems, files.Check(cfg.RegistryDir, registryOptions(cfg))...)
@@ -70,19 +72,11 @@ func checkAll(path string) []document.Problem {
 
 // checkFolders finds folders that are not there, where they are named: a server waits for
 // them, and what they would hold is unknown.
-func checkFolders(path string, cfg *config.Config) []document.Problem {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil // config.Load has said so
-	}
-	docs, _ := document.Read(path, content)
-	if len(docs) == 0 {
-		return nil
-	}
+func checkFolders(doc *document.Document, cfg *config.Config) []document.Problem {
 	var problems []document.Problem
 	missing := func(field, folder string) {
 		if folder != "" && !exists(folder) {
-			problems = append(problems, docs[0].Errorf(field, "%s does not exist", folder))
+			problems = append(problems, doc.Errorf(field, "%s does not exist", folder))
 		}
 	}
 	missing("registryDir", cfg.RegistryDir)
@@ -90,6 +84,20 @@ func checkFolders(path string, cfg *config.Config) []document.Problem {
 		missing(fmt.Sprintf("clusters[%d].manifests", i), c.Manifests)
 	}
 	return problems
+}
+
+// configDocument is the configuration once more, for the places of its fields; nil when
+// config.Load has said what is wrong with it.
+func configDocument(path string) *document.Document {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	docs, _ := document.Read(path, content)
+	if len(docs) == 0 {
+		return nil
+	}
+	return docs[0]
 }
 
 func exists(path string) bool {
@@ -107,22 +115,14 @@ func checkManifests(path string) []document.Problem {
 
 // checkKubeconfigs warns of clusters that could not be asked as things stand: the file
 // may well come later, and a server waits for it.
-func checkKubeconfigs(path string, cfg *config.Config) []document.Problem {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil // config.Load has said so
-	}
-	docs, _ := document.Read(path, content)
-	if len(docs) == 0 {
-		return nil
-	}
+func checkKubeconfigs(doc *document.Document, cfg *config.Config) []document.Problem {
 	var problems []document.Problem
 	for i, c := range cfg.Clusters {
 		if c.Kubeconfig == "" {
 			continue
 		}
 		if field, message := checkKubeconfig(c); message != "" {
-			problems = append(problems, docs[0].Warnf(fmt.Sprintf("clusters[%d].%s", i, field), "%s", message))
+			problems = append(problems, doc.Warnf(fmt.Sprintf("clusters[%d].%s", i, field), "%s", message))
 		}
 	}
 	return problems
