@@ -5,17 +5,22 @@ import (
 	"cmp"
 	"encoding/binary"
 	"hash/maphash"
+	"math/bits"
 	"slices"
+	"unsafe"
 )
 
 // index finds entries by key. It is immutable; with makes the next one and shares all
 // that did not change: of three levels of pointers the touched one is copied, and the
-// touched shard is built anew. A shard holds its entries as bytes without pointers, so
-// the garbage collector has nothing to follow in them.
+// touched shard is built anew, so nothing is ever left behind to be compacted. There are
+// at least as many shards as entries: a lookup reads one pointer of each level, of which
+// only the last are many, and then the shard, where hash, key and addresses of its one or
+// two entries stand side by side.
 type index struct {
 	seed maphash.Seed
-	root [fan]*bough
+	root []*bough // a power of two of them
 	len  int
+	big  *index // entries above bigEntry; nil in itself
 }
 
 type (
@@ -25,28 +30,22 @@ type (
 
 const (
 	fanBits = 6
-	fan     = 1 << fanBits // 262,144 shards: most hold one service at 1,000,000 endpoints
-	// bigEntry is the size in bytes above which an entry is kept outside of its shard's
-	// bytes, so that a neighbour's change does not copy it.
+	fan     = 1 << fanBits
+	// bigEntry is the size in bytes above which an entry is kept in an index of its own,
+	// so that a neighbour's change does not copy it.
 	bigEntry = 4096
-	bigMark  = 1 << 31
-	slotSize = 8
 )
 
-// at is a hash's place in the given level, 1 being the root.
-func at(hash uint64, level uint) uint64 { return hash >> shift(level) & (fan - 1) }
+// shard is a run of bytes without pointers, so that the garbage collector has nothing to
+// follow in it, reached by one pointer. Its own length comes first, then the number of
+// entries, a slot for each, and the entries in the order of their slots.
+type shard [shardHeader]byte
 
-// shift is where a level's bits end.
-func shift(level uint) uint { return 64 - level*fanBits }
-
-// shard is an open-addressed table of (hash, offset) with the entries behind it, each
-// after its length. An offset with bigMark is an index into big.
-type shard struct {
-	mask  uint32
-	len   int
-	bytes []byte
-	big   [][]byte
-}
+const (
+	shardCount  = 4 // uint32, after the length
+	shardHeader = 8
+	slotSize    = 8 // uint32 hash, uint32 offset of the entry
+)
 
 // edit is one change: entry is the new value of key, nil to remove it.
 type edit struct {
@@ -56,143 +55,227 @@ type edit struct {
 	entry entry
 }
 
-func newIndex(seed maphash.Seed) *index { return &index{seed: seed} }
+func newIndex(seed maphash.Seed) *index {
+	return &index{seed: seed, root: make([]*bough, 1), big: &index{seed: seed, root: make([]*bough, 1)}}
+}
 
 // hash spreads equal keys of different classes apart.
 func (ix *index) hash(class byte, key []byte) uint64 {
 	return maphash.Bytes(ix.seed, key) ^ uint64(class)*0x9e3779b97f4a7c15
 }
 
+// rootBits is how many of a hash's bits choose the bough.
+func (ix *index) rootBits() uint { return uint(bits.TrailingZeros(uint(len(ix.root)))) }
+
+// shards is how many there can be.
+func (ix *index) shards() int { return len(ix.root) * fan * fan }
+
 // get returns the entry of a class and key, nil when there is none.
 func (ix *index) get(class byte, key []byte) entry {
 	hash := ix.hash(class, key)
-	u := ix.root[at(hash, 1)]
-	if u == nil {
+	if s := ix.shard(hash); s != nil {
+		if e := s.get(uint32(hash), class, key); e != nil {
+			return e
+		}
+	}
+	if ix.big.len == 0 {
 		return nil
 	}
-	b := u[at(hash, 2)]
+	if s := ix.big.shard(hash); s != nil {
+		return s.get(uint32(hash), class, key)
+	}
+	return nil
+}
+
+// size is the number of entries.
+func (ix *index) size() int { return ix.len + ix.big.len }
+
+func (ix *index) shard(hash uint64) *shard {
+	places := bits.RotateLeft64(hash, int(ix.rootBits())) // the root's bits become the lowest
+	b := ix.root[places&uint64(len(ix.root)-1)]
 	if b == nil {
 		return nil
 	}
-	s := b[at(hash, 3)]
-	if s == nil {
+	r := b[places>>(64-fanBits)]
+	if r == nil {
 		return nil
 	}
-	return s.get(uint32(hash), class, key)
+	return r[places>>(64-2*fanBits)&(fan-1)]
 }
 
-func (s *shard) get(hash uint32, class byte, key []byte) entry {
-	for i := hash & s.mask; ; i = (i + 1) & s.mask {
-		slot := s.bytes[i*slotSize:]
-		offset := binary.LittleEndian.Uint32(slot[4:])
-		if offset == 0 {
-			return nil
-		}
-		if binary.LittleEndian.Uint32(slot) == hash {
-			if e := s.entry(offset); e[hClass] == class && bytes.Equal(e.key(), key) {
-				return e
-			}
-		}
-	}
+// bytes is all of the shard.
+func (s *shard) bytes() []byte {
+	return unsafe.Slice(&s[0], binary.LittleEndian.Uint32(s[:]))
 }
 
-func (s *shard) entry(offset uint32) entry {
-	if offset&bigMark != 0 {
-		return s.big[offset&^bigMark]
-	}
-	n := binary.LittleEndian.Uint32(s.bytes[offset:])
-	return entry(s.bytes[offset+4 : offset+4+n])
-}
-
-// with returns the index after edits, which it reorders. Keys are unique in edits.
-func (ix *index) with(edits []edit) *index {
-	if len(edits) > 1 {
-		slices.SortFunc(edits, func(a, b edit) int { return cmp.Compare(a.hash, b.hash) })
-	}
-	next := *ix
-	eachRun(edits, 1, func(i uint64, edits []edit) { next.root[i] = next.boughWith(next.root[i], edits) })
-	return &next
-}
-
-// eachRun calls f with the edits of each place of a level; they are sorted by hash.
-func eachRun(edits []edit, level uint, f func(i uint64, edits []edit)) {
-	for len(edits) > 0 {
-		n := 1
-		for n < len(edits) && edits[n].hash>>shift(level) == edits[0].hash>>shift(level) {
-			n++
-		}
-		f(at(edits[0].hash, level), edits[:n])
-		edits = edits[n:]
-	}
-}
-
-func (ix *index) boughWith(b *bough, edits []edit) *bough {
-	next := new(bough)
-	if b != nil {
-		*next = *b
-	}
-	eachRun(edits, 2, func(i uint64, edits []edit) { next[i] = ix.branchWith(next[i], edits) })
-	return next
-}
-
-func (ix *index) branchWith(b *branch, edits []edit) *branch {
-	next := new(branch)
-	if b != nil {
-		*next = *b
-	}
-	eachRun(edits, 3, func(i uint64, edits []edit) {
-		before := next[i].size()
-		next[i] = next[i].with(edits)
-		ix.len += next[i].size() - before
-	})
-	return next
-}
-
+// size is the number of entries, 0 of no shard.
 func (s *shard) size() int {
 	if s == nil {
 		return 0
 	}
-	return s.len
+	return int(binary.LittleEndian.Uint32(s[shardCount:]))
+}
+
+func (s *shard) get(hash uint32, class byte, key []byte) entry {
+	b := s.bytes()
+	for i := range s.size() {
+		if binary.LittleEndian.Uint32(b[shardHeader+slotSize*i:]) != hash {
+			continue
+		}
+		if e := entryOf(b, i); e[hClass] == class && bytes.Equal(e.key(), key) {
+			return e
+		}
+	}
+	return nil
+}
+
+// entryOf is entry i of a shard's bytes: it ends where the next one begins.
+func entryOf(b []byte, i int) entry {
+	slot := b[shardHeader+slotSize*i:]
+	end := uint32(len(b))
+	if i+1 < int(binary.LittleEndian.Uint32(b[shardCount:])) {
+		end = binary.LittleEndian.Uint32(slot[slotSize+4:])
+	}
+	return entry(b[binary.LittleEndian.Uint32(slot[4:]):end])
+}
+
+// with returns the index after edits, which it reorders. Keys are unique in edits.
+func (ix *index) with(edits []edit) *index {
+	next := *ix
+	if large := next.splitBig(edits); len(large) > 0 {
+		next.big = next.big.with(large)
+	}
+	if len(edits) > 1 {
+		slices.SortFunc(edits, func(a, b edit) int { return cmp.Compare(a.hash, b.hash) })
+	}
+	next.makeRoom(ix.len + len(edits))
+	next.apply(edits)
+	return &next
+}
+
+// splitBig are the edits of big entries, and of those that were big before. In edits, an
+// entry that is big becomes the removal of a small one.
+func (ix *index) splitBig(edits []edit) (large []edit) {
+	if ix.big == nil {
+		return nil
+	}
+	for i := range edits {
+		e := &edits[i]
+		if len(e.entry) <= bigEntry && ix.big.len == 0 {
+			continue
+		}
+		switch s := ix.big.shard(e.hash); {
+		case len(e.entry) > bigEntry:
+			large = append(large, *e)
+			e.entry = nil
+		case s != nil && s.get(uint32(e.hash), e.class, e.key) != nil:
+			large = append(large, edit{hash: e.hash, class: e.class, key: e.key})
+		}
+	}
+	return large
+}
+
+// makeRoom gives the index a root that n entries fit under. All shards are spread anew
+// then, which happens each time that their number has doubled.
+func (ix *index) makeRoom(n int) {
+	if n <= ix.shards() {
+		ix.root = slices.Clone(ix.root)
+		return
+	}
+	old := *ix
+	ix.root, ix.len = make([]*bough, 1<<(bits.Len(uint(n-1))-2*fanBits)), 0
+	all := make([]edit, 0, old.len)
+	old.eachHere(func(e entry) {
+		all = append(all, edit{hash: ix.hash(e[hClass], e.key()), class: e[hClass], key: e.key(), entry: e})
+	})
+	slices.SortFunc(all, func(a, b edit) int { return cmp.Compare(a.hash, b.hash) })
+	ix.apply(all)
+}
+
+// apply makes the changes below a root that is the index's own.
+func (ix *index) apply(edits []edit) {
+	level := ix.rootBits()
+	eachRun(edits, level, func(edits []edit) {
+		at := edits[0].hash >> (64 - level)
+		ix.root[at] = ix.boughWith(ix.root[at], edits, level+fanBits)
+	})
+}
+
+// eachRun calls f with the edits that share the highest n bits; they are sorted by hash.
+func eachRun(edits []edit, n uint, f func(edits []edit)) {
+	for len(edits) > 0 {
+		end := 1
+		for end < len(edits) && edits[end].hash>>(64-n) == edits[0].hash>>(64-n) {
+			end++
+		}
+		f(edits[:end])
+		edits = edits[end:]
+	}
+}
+
+// boughWith and branchWith copy a level; n is how many bits of the hash choose in all.
+func (ix *index) boughWith(b *bough, edits []edit, n uint) *bough {
+	next := new(bough)
+	if b != nil {
+		*next = *b
+	}
+	eachRun(edits, n, func(edits []edit) {
+		at := edits[0].hash >> (64 - n) & (fan - 1)
+		next[at] = ix.branchWith(next[at], edits, n+fanBits)
+	})
+	return next
+}
+
+func (ix *index) branchWith(b *branch, edits []edit, n uint) *branch {
+	next := new(branch)
+	if b != nil {
+		*next = *b
+	}
+	eachRun(edits, n, func(edits []edit) {
+		at := edits[0].hash >> (64 - n) & (fan - 1)
+		before := next[at].size()
+		next[at] = next[at].with(edits)
+		ix.len += next[at].size() - before
+	})
+	return next
 }
 
 // with builds the shard anew: the entries that edits don't name, then the new ones.
 func (s *shard) with(edits []edit) *shard {
-	b := shardBuilder{edits: edits}
-	if s != nil {
-		s.each(b.measureOld)
-	}
-	b.measureNew()
+	b := shardBuilder{edits: edits, size: shardHeader}
+	b.each(s, b.measure)
 	if b.count == 0 {
 		return nil
 	}
-	b.begin()
-	if s != nil {
-		s.each(b.addOld)
-	}
-	for i := range edits {
-		if edits[i].entry != nil {
-			b.add(uint32(edits[i].hash), edits[i].entry)
-		}
-	}
-	return b.shard
-}
-
-// each calls f for every entry with its hash.
-func (s *shard) each(f func(hash uint32, e entry)) {
-	for i := uint32(0); i <= s.mask; i++ {
-		slot := s.bytes[i*slotSize:]
-		if offset := binary.LittleEndian.Uint32(slot[4:]); offset != 0 {
-			f(binary.LittleEndian.Uint32(slot), s.entry(offset))
-		}
-	}
+	b.out = make([]byte, b.size)
+	b.at = shardHeader + slotSize*b.count
+	b.count = 0
+	b.each(s, b.add)
+	binary.LittleEndian.PutUint32(b.out, uint32(len(b.out)))
+	binary.LittleEndian.PutUint32(b.out[shardCount:], uint32(b.count))
+	return (*shard)(b.out)
 }
 
 type shardBuilder struct {
-	edits      []edit
-	count, big int
-	bytes      int
-	shard      *shard
-	at         uint32
+	edits []edit
+	count int
+	size  int // in bytes, of the whole shard
+	out   []byte
+	at    int // where the next entry goes
+}
+
+// each calls f for the entries that the shard will have.
+func (b *shardBuilder) each(s *shard, f func(hash uint32, e entry)) {
+	s.each(func(hash uint32, e entry) {
+		if !b.replaced(hash, e) {
+			f(hash, e)
+		}
+	})
+	for i := range b.edits {
+		if b.edits[i].entry != nil {
+			f(uint32(b.edits[i].hash), b.edits[i].entry)
+		}
+	}
 }
 
 func (b *shardBuilder) replaced(hash uint32, e entry) bool {
@@ -205,66 +288,38 @@ func (b *shardBuilder) replaced(hash uint32, e entry) bool {
 	return false
 }
 
-func (b *shardBuilder) measureOld(hash uint32, e entry) {
-	if !b.replaced(hash, e) {
-		b.measure(e)
-	}
-}
-
-func (b *shardBuilder) measureNew() {
-	for i := range b.edits {
-		if b.edits[i].entry != nil {
-			b.measure(b.edits[i].entry)
-		}
-	}
-}
-
-func (b *shardBuilder) measure(e entry) {
+func (b *shardBuilder) measure(_ uint32, e entry) {
 	b.count++
-	if len(e) > bigEntry {
-		b.big++
-	} else {
-		b.bytes += 4 + len(e)
-	}
-}
-
-// begin makes the table: a power of two of slots, at most three quarters of them taken.
-func (b *shardBuilder) begin() {
-	slots := tableSize(b.count)
-	b.at = uint32(slots * slotSize)
-	b.shard = &shard{mask: uint32(slots - 1), len: b.count, bytes: make([]byte, int(b.at)+b.bytes)}
-	if b.big > 0 {
-		b.shard.big = make([][]byte, 0, b.big)
-	}
-}
-
-func (b *shardBuilder) addOld(hash uint32, e entry) {
-	if !b.replaced(hash, e) {
-		b.add(hash, e)
-	}
+	b.size += slotSize + len(e)
 }
 
 func (b *shardBuilder) add(hash uint32, e entry) {
-	s := b.shard
-	offset := b.at
-	if len(e) > bigEntry {
-		offset = bigMark | uint32(len(s.big))
-		s.big = append(s.big, e)
-	} else {
-		binary.LittleEndian.PutUint32(s.bytes[b.at:], uint32(len(e)))
-		copy(s.bytes[b.at+4:], e)
-		b.at += 4 + uint32(len(e))
+	slot := b.out[shardHeader+slotSize*b.count:]
+	binary.LittleEndian.PutUint32(slot, hash)
+	binary.LittleEndian.PutUint32(slot[4:], uint32(b.at))
+	b.at += copy(b.out[b.at:], e)
+	b.count++
+}
+
+// each calls f for every entry with its hash.
+func (s *shard) each(f func(hash uint32, e entry)) {
+	if s == nil {
+		return
 	}
-	i := hash & s.mask
-	for binary.LittleEndian.Uint32(s.bytes[i*slotSize+4:]) != 0 {
-		i = (i + 1) & s.mask
+	b := s.bytes()
+	for i := range s.size() {
+		f(binary.LittleEndian.Uint32(b[shardHeader+slotSize*i:]), entryOf(b, i))
 	}
-	binary.LittleEndian.PutUint32(s.bytes[i*slotSize:], hash)
-	binary.LittleEndian.PutUint32(s.bytes[i*slotSize+4:], offset)
 }
 
 // each calls f for every entry, in no order that means anything.
 func (ix *index) each(f func(entry)) {
+	ix.eachHere(f)
+	ix.big.eachHere(f)
+}
+
+// eachHere is each without the big entries.
+func (ix *index) eachHere(f func(entry)) {
 	for _, u := range ix.root {
 		if u == nil {
 			continue
@@ -274,9 +329,7 @@ func (ix *index) each(f func(entry)) {
 				continue
 			}
 			for _, s := range b {
-				if s != nil {
-					s.each(func(_ uint32, e entry) { f(e) })
-				}
+				s.each(func(_ uint32, e entry) { f(e) })
 			}
 		}
 	}

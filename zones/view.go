@@ -54,7 +54,7 @@ func (v *View) Zones() []ZoneInfo {
 func (v *View) ZoneList() []*Zone { return v.zones.list }
 
 // Entries is the number of entries in the index.
-func (v *View) Entries() int { return v.index.len }
+func (v *View) Entries() int { return v.index.size() }
 
 // takeStates reads what the sources' states mean (DNS_RULES 5, FAULTS 1–3).
 func (v *View) takeStates(s *resolver.Snapshot) {
