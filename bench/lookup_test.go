@@ -50,7 +50,7 @@ func benchLookup(b *testing.B, f *fleet, packets [][]byte) {
 		asked[i].Type = dns.TypeA
 	}
 	view := f.publisher.View()
-	w := zones.Writer{Msg: make([]byte, 0, 512), Rand: rand.New(rand.NewPCG(3, 4)), Limit: 512}
+	w := zones.Writer{Msg: make([]byte, 0, 512), Rand: rand.NewPCG(3, 4), Limit: 512}
 	var a zones.Answer
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -66,7 +66,7 @@ func (s *Answers) Counters() *Counters { return s.counts }
 func (s *Answers) NewHandler() Handler {
 	a, b := s.seed()
 	h := &handler{Answers: s, shard: s.counts.shard()}
-	h.writer.Rand = rand.New(rand.NewPCG(a, b))
+	h.writer.Rand = rand.NewPCG(a, b)
 	return h
 }
 

@@ -49,11 +49,14 @@ type targetList struct {
 	sited   bool
 }
 
+// reset prepares for another lookup. What a Status makes readable it also sets, so that
+// most of what an earlier one left may stay.
 func (a *Answer) reset(v *View) {
-	*a = Answer{
-		view: v, targets: a.targets[:0], chain: a.chain[:0],
-		query: Query{Name: a.query.Name, Labels: a.query.Labels},
-	}
+	a.Zone, a.Asked, a.Serial, a.Stale, a.Type = nil, nil, 0, false, 0
+	a.view, a.ttl, a.expires = v, 0, 0
+	a.alias, a.waitFor, a.waitAlias = nil, nil, false
+	a.targets, a.chain, a.count = a.targets[:0], a.chain[:0], 0
+	a.Status = Outside
 }
 
 // fail turns what was found into an answer without records.

@@ -18,10 +18,20 @@ func (p *packer) finish() entry {
 	binary.LittleEndian.PutUint16(p.out[hKeyLen:], uint16(len(p.key)))
 	binary.LittleEndian.PutUint32(p.out[hTTL:], p.ttl)
 	binary.LittleEndian.PutUint64(p.out[hExpires:], uint64(p.expires))
+	only, n := p.aggregated()
+	if n > 1 || n == 1 && only.flags&pfOwn == 0 {
+		p.writeAggregate(only, n)
+	}
 	p.put(hText, span{uint32(len(p.out)), uint32(len(p.text))})
 	p.out = append(p.out, p.text...)
 	p.writeParts()
-	p.writeAggregate()
+	if n == 1 && only.flags&pfOwn != 0 { // the part has the very lists
+		p.put(hA, span{only.start + only.own4.offset, only.own4.count})
+		p.put(hAAAA, span{only.start + only.own6.offset, only.own6.count})
+	}
+	if n > 0 {
+		p.flags |= fExists
+	}
 	p.out[hFlags] = p.flags
 	if p.large.on {
 		e := entry(p.out)
@@ -57,19 +67,9 @@ func (p *packer) aggregated() (only *partBuilder, n int) {
 	return only, n
 }
 
-// writeAggregate writes the lists of the whole name. A single part's lists serve as
-// they are; several are merged without duplicates.
-func (p *packer) writeAggregate() {
-	only, n := p.aggregated()
-	if n == 0 {
-		return
-	}
-	p.flags |= fExists
-	if n == 1 && only.flags&pfOwn != 0 { // the part has the very lists
-		p.put(hA, span{only.start + only.own4.offset, only.own4.count})
-		p.put(hAAAA, span{only.start + only.own6.offset, only.own6.count})
-		return
-	}
+// writeAggregate writes the lists of the whole name, those of the parts without
+// duplicates, right behind the key: what is asked most is what is read first.
+func (p *packer) writeAggregate(only *partBuilder, n int) {
 	p.set4.reset(p.count4(only, n))
 	clear(p.set6)
 	at := uint32(len(p.out))

@@ -2,7 +2,9 @@ package zones
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"math/rand/v2"
+	"slices"
 )
 
 // questionOffset is where a message's question, and so its name, begins.
@@ -13,7 +15,7 @@ const questionOffset = 12
 type Writer struct {
 	Msg   []byte
 	Limit int // bytes that Msg may have in the end
-	Rand  *rand.Rand
+	Rand  *rand.PCG
 
 	perm    []uint32 // identity between calls
 	swapped []uint32
@@ -86,12 +88,15 @@ func (w *Writer) writeChain(a *Answer, now int64) (owner uint16, r Records) {
 func (w *Writer) head(owner, typ uint16, ttl uint32, length int) {
 	w.Msg = append(w.Msg,
 		0xc0|byte(owner>>8), byte(owner),
-		byte(typ>>8), byte(typ), 0, 1,
+		byte(typ>>8), byte(typ), 0, classIN,
 		byte(ttl>>24), byte(ttl>>16), byte(ttl>>8), byte(ttl),
 		byte(length>>8), byte(length))
 }
 
-const headSize = 12
+const (
+	headSize = 12
+	classIN  = 1
+)
 
 // addresses writes A or AAAA records: a partial Fisher-Yates shuffle of those that fit.
 func (w *Writer) addresses(owner, typ uint16, ttl uint32, list []byte, width int) Records {
@@ -100,13 +105,96 @@ func (w *Writer) addresses(owner, typ uint16, ttl uint32, list []byte, width int
 	if fit <= 0 {
 		return Records{Cut: n > 0}
 	}
-	order := w.shuffled(n, fit)
-	for _, i := range order {
-		w.head(owner, typ, ttl, width)
-		w.Msg = append(w.Msg, list[int(i)*width:int(i)*width+width]...)
+	out := w.extend(fit * (headSize + width))
+	switch {
+	case n > few:
+		for i, j := range w.shuffled(n, fit) {
+			at := out[i*(headSize+width):]
+			stampHead(at, owner, typ, ttl, width)
+			copy(at[headSize:headSize+width], list[int(j)*width:])
+		}
+		w.restore()
+	case typ == typeA:
+		w.fewA(out, owner, ttl, list, n)
+	default:
+		w.fewAAAA(out, owner, ttl, list, n)
 	}
-	w.restore()
 	return Records{Count: uint16(fit), Cut: fit < n}
+}
+
+// few is up to how many addresses are shuffled in registers rather than in a table.
+const few = 16
+
+// identity is the order before a shuffle.
+var identity = [few]uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+
+// fewA fills out with A records of n addresses, in random order.
+func (w *Writer) fewA(out []byte, owner uint16, ttl uint32, list []byte, n int) {
+	order, d := identity, dice{rand: w.Rand}
+	// The head as it stands in memory: pointer, type, class, TTL, length.
+	first := uint64(bits.ReverseBytes16(0xc000|owner)) | uint64(bits.ReverseBytes16(typeA))<<16 |
+		0x0100<<32 | uint64(bits.ReverseBytes16(uint16(ttl>>16)))<<48
+	second := uint64(bits.ReverseBytes16(uint16(ttl))) | 0x0400<<16
+	for i := 0; len(out) >= headSize+4; i++ {
+		j := i + int(d.below(uint32(n-i)))
+		at := 4 * int(order[j&(few-1)])
+		order[j&(few-1)] = order[i&(few-1)]
+		binary.LittleEndian.PutUint64(out, first)
+		binary.LittleEndian.PutUint64(out[8:], second|uint64(binary.LittleEndian.Uint32(list[at:at+4]))<<32)
+		out = out[headSize+4:]
+	}
+}
+
+// fewAAAA is fewA for AAAA records.
+func (w *Writer) fewAAAA(out []byte, owner uint16, ttl uint32, list []byte, n int) {
+	order, d := identity, dice{rand: w.Rand}
+	for i := 0; len(out) >= headSize+16; i++ {
+		j := i + int(d.below(uint32(n-i)))
+		at := 16 * int(order[j&(few-1)])
+		order[j&(few-1)] = order[i&(few-1)]
+		stampHead(out, owner, typeAAAA, ttl, 16)
+		copy(out[headSize:headSize+16], list[at:at+16])
+		out = out[headSize+16:]
+	}
+}
+
+// extend makes the message n bytes longer and returns them.
+func (w *Writer) extend(n int) []byte {
+	at := len(w.Msg)
+	if cap(w.Msg)-at < n {
+		w.Msg = slices.Grow(w.Msg, n)
+	}
+	w.Msg = w.Msg[:at+n]
+	return w.Msg[at:]
+}
+
+// stampHead writes at b what head appends.
+func stampHead(b []byte, owner, typ uint16, ttl uint32, length int) {
+	_ = b[headSize-1]
+	binary.BigEndian.PutUint16(b, 0xc000|owner)
+	binary.BigEndian.PutUint16(b[2:], typ)
+	binary.BigEndian.PutUint16(b[4:], classIN)
+	binary.BigEndian.PutUint32(b[6:], ttl)
+	binary.BigEndian.PutUint16(b[10:], uint16(length))
+}
+
+// dice gives random numbers below small bounds, several from one draw of 64 bits: the
+// product of a draw's bounds stays below 2^32, so that no number is more than 2^-32
+// likelier than another.
+type dice struct {
+	rand *rand.PCG
+	left uint64 // of the draw, as a fraction of 2^64
+	used uint64 // product of the bounds so far; 0: nothing is drawn
+}
+
+func (d *dice) below(n uint32) uint32 {
+	d.used *= uint64(n)
+	if d.used-1 >= 1<<32 {
+		d.left, d.used = d.rand.Uint64(), uint64(n)
+	}
+	number, left := bits.Mul64(d.left, uint64(n))
+	d.left = left
+	return uint32(number)
 }
 
 // shuffled returns k different numbers below n, every order equally likely. restore
@@ -117,8 +205,9 @@ func (w *Writer) shuffled(n, k int) []uint32 {
 		w.perm = append(w.perm, uint32(len(w.perm)))
 	}
 	w.swapped = w.swapped[:0]
+	d := dice{rand: w.Rand}
 	for i := range k {
-		j := uint32(i) + w.Rand.Uint32N(uint32(n-i))
+		j := uint32(i) + d.below(uint32(n-i))
 		w.perm[i], w.perm[j] = w.perm[j], w.perm[i]
 		w.swapped = append(w.swapped, j)
 	}

@@ -1,6 +1,8 @@
 package zones
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"net/netip"
 	"slices"
 	"strings"
@@ -94,8 +96,9 @@ const versionTTL = 28800
 type zoneSet struct {
 	list   []*Zone
 	byWire map[string]*Zone
-	counts []int // distinct numbers of labels, longest first
-	mesh   *Zone // nil when off
+	counts []int   // distinct numbers of labels, longest first
+	table  []*Zone // open-addressed by slotOf, less than half full
+	mesh   *Zone   // nil when off
 	global *Zone
 	// ofCluster is each cluster's own zone, by its number; nil without a usable name.
 	ofCluster []*Zone
@@ -120,7 +123,34 @@ func newZoneSet(n *Naming, clusters []string) *zoneSet {
 		}
 	}
 	slices.SortFunc(s.counts, func(a, b int) int { return b - a })
+	s.fillTable()
 	return s
+}
+
+func (s *zoneSet) fillTable() {
+	s.table = make([]*Zone, 1<<bits.Len(uint(2*len(s.list))))
+	for _, z := range s.list {
+		at := s.slotOf([]byte(z.wire))
+		for s.table[at] != nil {
+			at = (at + 1) & uint32(len(s.table)-1)
+		}
+		s.table[at] = z
+	}
+}
+
+// slotOf is where a zone of that name stands in the table, or from where on. Names come
+// from the configuration: nobody can choose them so that they meet.
+func (s *zoneSet) slotOf(wire []byte) uint32 {
+	mixed := uint32(len(wire))
+	if len(wire) >= 8 { // the ends: templates differ at one of them
+		first, last := binary.LittleEndian.Uint64(wire), binary.LittleEndian.Uint64(wire[len(wire)-8:])
+		mixed += uint32((first ^ bits.RotateLeft64(last, 29)) * 0x9e3779b97f4a7c15 >> 32)
+	} else {
+		for _, c := range wire {
+			mixed = mixed*31 + uint32(c)
+		}
+	}
+	return mixed & uint32(len(s.table)-1)
 }
 
 func (s *zoneSet) addCluster(n *Naming, i int, id string) {
@@ -225,8 +255,11 @@ func (s *zoneSet) find(q *Query) *Zone {
 		if n > len(q.Labels) {
 			continue
 		}
-		if z := s.byWire[string(q.tail(n))]; z != nil {
-			return z
+		wire := q.tail(n)
+		for at := s.slotOf(wire); s.table[at] != nil; at = (at + 1) & uint32(len(s.table)-1) {
+			if z := s.table[at]; string(wire) == z.wire {
+				return z
+			}
 		}
 	}
 	return nil
