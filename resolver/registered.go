@@ -35,6 +35,9 @@ func (s *Snapshot) Registered(mesh *Mesh, sel *Selection) {
 	}
 	sel.declare(NoCluster, doc.Ports)
 	sel.settle(s)
+	if sel.staleAbsence && !sel.Usable() {
+		sel.Stale = true
+	}
 }
 
 func (s *Snapshot) addKubernetes(sel *Selection, doc *registry.MeshService, backend int) {
@@ -124,7 +127,10 @@ func (s *Snapshot) addMembers(sel *Selection, doc *registry.MeshService, backend
 		}
 		sel.Parts = append(sel.Parts, p)
 	}
-	sel.Stale = sel.Stale || m.Stale && !expired
+	if m.Stale && !expired {
+		sel.Stale = sel.Stale || len(m.Slices) > 0
+		sel.staleAbsence = true
+	}
 	sel.limitTTL(m)
 }
 
@@ -208,9 +214,8 @@ func (s *Snapshot) Target(backendKey string, sel *Selection) bool {
 	sel.reset(maxTargetTTL)
 	sel.limitTTL(m)
 	sel.Exists, sel.Stale = true, m.Stale
-	// Of an alias target that had no addresses it is not kept whether the name exists.
-	sel.Unknown = m.Outcome == sources.Failed && len(m.Slices) == 0 || s.tooOld(m)
-	sel.NoName = m.Outcome == sources.NoName
+	sel.Unknown = nothingKnown(m) || s.tooOld(m)
+	sel.NoName = m.Last == sources.NoName
 	for _, alias := range m.Chain {
 		sel.Chain = append(sel.Chain, alias.Target)
 	}
@@ -221,9 +226,10 @@ func (s *Snapshot) Target(backendKey string, sel *Selection) bool {
 	return true
 }
 
-// nothingKnown says whether a locator's backend fails and never said anything.
+// nothingKnown says whether a locator's backend fails and has said nothing that holds: not
+// even that the locator is empty, or does not exist.
 func nothingKnown(m *sources.Members) bool {
-	return m.Outcome == sources.Failed && !m.EverAnswered
+	return m.Last == sources.Failed && len(m.Slices) == 0
 }
 
 // maxTargetTTL bounds what an upstream's record may claim of an alias target: a day, as

@@ -281,7 +281,7 @@ func (u *slowUpstreams) Want([]sources.Key) {}
 
 func (u *slowUpstreams) Resolve(_ context.Context, key sources.Key) error {
 	u.asked <- key
-	u.rig.r.Update(sources.Update{Key: key, Value: &sources.Members{Outcome: sources.Found, EverAnswered: true}})
+	u.rig.r.Update(sources.Update{Key: key, Value: &sources.Members{Outcome: sources.Found, Last: sources.Found, EverAnswered: true}})
 	return nil
 }
 

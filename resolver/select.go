@@ -40,9 +40,12 @@ type Selection struct {
 	// TTL of the records; when Expires is set they count down to it.
 	TTL     time.Duration
 	Expires time.Time
-	// Stale: members of a failing backend are among the usable ones (EDE 3). Clusters
-	// that fail are found by their Age instead.
+	// Stale: members of a failing backend are among the usable ones, or none is usable and
+	// a failing backend said that it has none (EDE 3). Clusters that fail are found by their
+	// Age instead.
 	Stale bool
+
+	staleAbsence bool // a failing backend's last word, be it that it has nothing, is used
 }
 
 // Declared is a port that a service or document declares itself.

@@ -28,7 +28,7 @@ func found(addresses ...string) *sources.Members {
 	for _, a := range addresses {
 		s.Endpoints = append(s.Endpoints, endpoint(a, "", sources.Ready))
 	}
-	return &sources.Members{Outcome: sources.Found, EverAnswered: true, Slices: []*sources.Slice{s}, TTL: 30 * time.Second}
+	return &sources.Members{Outcome: sources.Found, Last: sources.Found, EverAnswered: true, Slices: []*sources.Slice{s}, TTL: 30 * time.Second}
 }
 
 // TestAliases is DNS_RULES 18: an ExternalName's chain, its final rcode, its SOA.
@@ -42,7 +42,7 @@ func TestAliases(t *testing.T) {
 	w.put("c1", "shop", "y", alias("x.shop.svc.cluster.c1"))
 	w.put("c1", "shop", "self", alias("self.shop.svc.cluster.c1"))
 	w.members("db.example.com", &sources.Members{
-		Outcome: sources.Found, EverAnswered: true, TTL: 30 * time.Second,
+		Outcome: sources.Found, Last: sources.Found, EverAnswered: true, TTL: 30 * time.Second,
 		Slices: found("203.0.113.1", "203.0.113.2").Slices,
 		Chain:  []sources.Alias{{Owner: names.MustParse("db.example.com"), Target: names.MustParse("cdn.example.net")}},
 	})

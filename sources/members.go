@@ -22,6 +22,10 @@ const (
 type Members struct {
 	Outcome Outcome
 	Slices  []*Slice
+	// Last says how the last attempt that was answered ended: what is known while the
+	// backend fails. Failed: nothing is known but Slices. Without Slices, Found says that
+	// the locator is known to be empty, NoName that it is known not to exist.
+	Last Outcome
 	// EverAnswered says whether the backend has answered for this locator since the
 	// source started; while it has not, the members are unknown, not absent.
 	EverAnswered bool
@@ -31,9 +35,10 @@ type Members struct {
 	// Expires, when set, is the moment up to which TTLs count down (it has a monotonic
 	// reading; compare with time.Until).
 	Expires time.Time
-	// Stale says that Slices outlived a failed refresh (DNS_RULES 40).
+	// Stale says that Slices, or Last where there are none, outlived a failed refresh
+	// (DNS_RULES 40).
 	Stale bool
-	// Since is when Slices were last confirmed by the backend.
+	// Since is when Slices, or Last, were last confirmed by the backend.
 	Since time.Time
 	// Error is the last attempt's error, "" when it went well.
 	Error string

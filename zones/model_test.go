@@ -156,7 +156,7 @@ func (m *model) members() sources.Update {
 	u := sources.Update{Key: sources.Key{Source: "dns", Kind: sources.KindBackend, Name: "db.example.com"}}
 	if m.rng.IntN(4) > 0 {
 		u.Value = &sources.Members{
-			Outcome: sources.Outcome(m.rng.IntN(3)), EverAnswered: m.rng.IntN(3) > 0,
+			Outcome: sources.Outcome(m.rng.IntN(3)), Last: sources.Outcome(m.rng.IntN(3)), EverAnswered: true,
 			Slices: []*sources.Slice{m.slice(0)}, TTL: 7 * time.Second,
 		}
 	}

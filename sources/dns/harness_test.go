@@ -186,7 +186,7 @@ type harness struct {
 func run(t testing.TB, change func(*Config), servers ...netip.AddrPort) *harness {
 	t.Helper()
 	h := &harness{testSink: newTestSink(), t: t, clock: newFakeClock(), log: &logLines{}, metrics: newCountingMetrics()}
-	cfg := Config{Clock: h.clock, Metrics: h.metrics, Logger: slog.New(slog.NewTextHandler(h.log, nil)),
+	cfg := Config{KeepPart: 5 * time.Minute, Clock: h.clock, Metrics: h.metrics, Logger: slog.New(slog.NewTextHandler(h.log, nil)),
 		Jitter: func() float64 { return 0.5 }}
 	for _, server := range servers {
 		cfg.Upstreams = append(cfg.Upstreams, server.String())

@@ -18,13 +18,14 @@ const staleTTL = 30 * time.Second
 
 // memory is what is kept of a locator between attempts.
 type memory struct {
-	parts    map[part]known // last good addresses of each host and family
+	parts    map[part]known // last good answer of each host and family
 	slices   []*sources.Slice
 	chain    []sources.Alias
 	answered bool
-	since    time.Time     // when slices were last confirmed
-	expires  time.Time     // when the last good members expire, or expired
-	ttl      time.Duration // what they had to live when they came, at least a second
+	last     sources.Outcome // sources.Members.Last
+	since    time.Time       // when slices were last confirmed
+	expires  time.Time       // when the last good members expire, or expired
+	ttl      time.Duration   // what they had to live when they came, at least a second
 }
 
 // part is one host's addresses of one family.
@@ -33,7 +34,8 @@ type part struct {
 	v6   bool
 }
 
-// known are the addresses of a part, and when an upstream last confirmed them.
+// known are the addresses of a part, none where it is known to be empty, and when an
+// upstream last confirmed them.
 type known struct {
 	addrs     []netip.Addr
 	confirmed time.Time
@@ -141,13 +143,33 @@ func tally(a attempt) (good []result, err error) {
 
 // forgetAbsent takes those parts out of the last good members that were answered as empty
 // or gone, and leaves those that failed, whatever their age (CASES C155): a name never
-// becomes empty by a failure.
+// becomes empty by a failure. What it was before the failure stays known: that it did not
+// exist until a part of it answers, that it is empty where each part is known to be.
 func (m *memory) forgetAbsent(loc locator, a attempt) {
-	if m.parts == nil {
+	absent := m.last == sources.NoName
+	if !m.answered || absent && !a.answersAny() {
 		return
 	}
 	m.parts, _ = m.partsOf(a, m.since, maxDuration)
 	m.share(slicesOf(loc, a, m.parts))
+	m.last = sources.Failed
+	if len(m.slices) > 0 || m.knowsAll(a) || absent && a.srv == nil {
+		m.last = sources.Found
+	}
+}
+
+// answersAny says whether the SRV records or any part were answered, be it as empty.
+func (a attempt) answersAny() bool {
+	return a.srv != nil || slices.ContainsFunc(a.targets, func(t target) bool { return t.v4.err == nil || t.v6.err == nil })
+}
+
+// knowsAll says whether each part of a is known, be it to be empty.
+func (m *memory) knowsAll(a attempt) bool {
+	return !slices.ContainsFunc(a.targets, func(t target) bool {
+		_, v4 := m.parts[part{t.name, false}]
+		_, v6 := m.parts[part{t.name, true}]
+		return !v4 || !v6
+	})
 }
 
 // share takes built as the slices. Where nothing changed the former ones stay, so that
@@ -160,8 +182,8 @@ func (m *memory) share(built []*sources.Slice) {
 
 // failed keeps what is known: an error is not an absence.
 func (m *memory) failed(err error, now time.Time) verdict {
-	out := &sources.Members{Outcome: sources.Failed, Slices: m.slices, EverAnswered: m.answered,
-		Stale: len(m.slices) > 0, Since: m.since, Error: err.Error(), Chain: m.chain}
+	out := &sources.Members{Outcome: sources.Failed, Slices: m.slices, Last: m.last, EverAnswered: m.answered,
+		Stale: m.last != sources.Failed, Since: m.since, Error: err.Error(), Chain: m.chain}
 	if now.Before(m.expires) {
 		out.Expires = m.expires
 	} else if m.answered {
@@ -170,11 +192,11 @@ func (m *memory) failed(err error, now time.Time) verdict {
 	return verdict{members: out, result: ResultFailed}
 }
 
-// noName forgets everything.
+// noName forgets everything but that the name does not exist.
 func (m *memory) noName(r result) verdict {
-	*m = memory{answered: true, chain: r.chain, since: r.fetched, expires: r.expires, ttl: minRefresh}
+	*m = memory{answered: true, last: sources.NoName, chain: r.chain, since: r.fetched, expires: r.expires, ttl: minRefresh}
 	return verdict{
-		members: &sources.Members{Outcome: sources.NoName, EverAnswered: true,
+		members: &sources.Members{Outcome: sources.NoName, Last: sources.NoName, EverAnswered: true,
 			Expires: r.expires, Since: r.fetched, Chain: r.chain},
 		result: ResultNoName, refresh: r.expires,
 	}
@@ -188,10 +210,10 @@ func (m *memory) found(loc locator, a attempt, good []result, err error, now tim
 		times.expires = earlier(times.expires, now.Add(staleTTL))
 	}
 	m.share(slicesOf(loc, a, parts))
-	*m = memory{parts: parts, slices: m.slices, chain: chainOf(a), answered: true, since: times.since,
+	*m = memory{parts: parts, slices: m.slices, chain: chainOf(a), answered: true, last: sources.Found, since: times.since,
 		expires: times.expires, ttl: max(times.expires.Sub(now), minRefresh)}
 	out := verdict{
-		members: &sources.Members{Outcome: sources.Found, Slices: m.slices, EverAnswered: true,
+		members: &sources.Members{Outcome: sources.Found, Slices: m.slices, Last: sources.Found, EverAnswered: true,
 			Expires: times.expires, Stale: stale, Since: times.since, Chain: m.chain},
 		result: ResultFound, refresh: times.refresh,
 	}
@@ -202,7 +224,8 @@ func (m *memory) found(loc locator, a attempt, good []result, err error, now tim
 }
 
 // partsOf are the addresses of each part: fresh ones, or those kept of a part that
-// failed; stale says that some were kept.
+// failed for less than keep; stale says that some were kept. That a part is empty is kept
+// without an end: it adds nothing.
 func (m *memory) partsOf(a attempt, now time.Time, keep time.Duration) (parts map[part]known, stale bool) {
 	parts = make(map[part]known)
 	for i := range a.targets {
@@ -213,7 +236,11 @@ func (m *memory) partsOf(a attempt, now time.Time, keep time.Duration) (parts ma
 			switch {
 			case r.is(hasRecords):
 				parts[id] = known{addrs: r.piece.addrs, confirmed: r.fetched}
-			case r.err != nil && had && now.Sub(before.confirmed) <= keep:
+			case r.err == nil:
+				parts[id] = known{confirmed: r.fetched}
+			case had && len(before.addrs) == 0:
+				parts[id] = before
+			case had && now.Sub(before.confirmed) < keep:
 				parts[id] = before
 				stale = true
 			}

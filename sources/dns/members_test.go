@@ -59,6 +59,7 @@ func TestMergeHost(t *testing.T) {
 		now     time.Time
 		a       attempt
 		outcome sources.Outcome
+		last    sources.Outcome // of failures without addresses; else Found, or the outcome
 		addrs   []netip.Addr
 		stale   bool
 		failed  bool // Members.Error is set
@@ -124,8 +125,21 @@ func TestMergeHost(t *testing.T) {
 		{name: "C149: 30 s at most", before: ptr(hostAttempt(gives(t0, time.Minute, "192.0.2.1"), none(t0))), now: late,
 			a: hostAttempt(broken(errTest), broken(errTest)), outcome: sources.Failed, failed: true, stale: true, result: ResultFailed,
 			addrs: addrs("192.0.2.1"), expires: -1, ttl: 30 * time.Second},
-		{name: "failed after NXDOMAIN: nothing to keep", before: ptr(hostAttempt(gone(t0), gone(t0))), now: late,
-			a: hostAttempt(broken(errTest), broken(errTest)), outcome: sources.Failed, failed: true, result: ResultFailed, expires: -1, ttl: time.Second},
+		{name: "C149: failed after NXDOMAIN: it still does not exist", before: ptr(hostAttempt(gone(t0), gone(t0))), now: late,
+			a: hostAttempt(broken(errTest), broken(errTest)), outcome: sources.Failed, last: sources.NoName, failed: true, stale: true,
+			result: ResultFailed, expires: -1, ttl: time.Second},
+		{name: "C149: failed after NODATA: it still is empty", before: ptr(hostAttempt(none(t0), none(t0))), now: late,
+			a: hostAttempt(broken(errTest), broken(errTest)), outcome: sources.Failed, last: sources.Found, failed: true, stale: true,
+			result: ResultFailed, expires: -1, ttl: 5 * time.Second},
+		{name: "failed beside NODATA, after NXDOMAIN: it exists by now, and is empty", before: ptr(hostAttempt(gone(t0), gone(t0))), now: late,
+			a: hostAttempt(broken(errTest), none(late)), outcome: sources.Failed, last: sources.Found, failed: true, stale: true,
+			result: ResultFailed, expires: -1, ttl: time.Second},
+		{name: "failed beside NODATA, after addresses and NODATA: empty", before: ptr(hostAttempt(v4, none(t0))), now: late,
+			a: hostAttempt(none(late), broken(errTest)), outcome: sources.Failed, last: sources.Found, failed: true, stale: true,
+			result: ResultFailed, expires: -1, ttl: 10 * time.Second},
+		{name: "failed beside NODATA, never having answered: not known to be empty", before: ptr(hostAttempt(v4, broken(errTest))), now: late,
+			a: hostAttempt(none(late), broken(errTest)), outcome: sources.Failed, failed: true,
+			result: ResultFailed, expires: -1, ttl: 10 * time.Second},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -137,6 +151,11 @@ func TestMergeHost(t *testing.T) {
 			got := v.members
 			assert.Equal(t, c.outcome, got.Outcome)
 			assert.Equal(t, c.addrs, addresses(got))
+			last := max(c.last, c.outcome)
+			if len(c.addrs) > 0 {
+				last = sources.Found
+			}
+			assert.Equal(t, last, got.Last)
 			assert.Equal(t, c.stale, got.Stale)
 			assert.Equal(t, c.failed, got.Error != "")
 			assert.Equal(t, c.result, v.result)
@@ -264,6 +283,29 @@ func TestMergeSRV(t *testing.T) {
 			assert.Empty(t, v.members.Error)
 		}
 	})
+}
+
+// staleness.keepShared: 0s keeps no part that fails beside others, and 0 is not "absent".
+func TestMergeKeepsNothingForZero(t *testing.T) {
+	now := t0.Add(time.Nanosecond)
+	for keep, want := range map[time.Duration][]netip.Addr{0: addrs("192.0.2.2"), time.Minute: addrs("192.0.2.2", "2001:db8::1")} {
+		var m memory
+		m.merge(host, hostAttempt(gives(t0, time.Minute, "192.0.2.1"), gives(t0, time.Minute, "2001:db8::1")), t0, keep)
+		v := m.merge(host, hostAttempt(gives(now, time.Minute, "192.0.2.2"), broken(errTest)), now, keep)
+		assert.Equal(t, want, addresses(v.members), keep)
+	}
+}
+
+// An SRV record that appears, of whose targets nothing is known, is no absence any more.
+func TestMergeSRVAppearsWhileTargetsFail(t *testing.T) {
+	var m memory
+	m.merge(srvHost, attempt{srv: ptr(empty(noName, t0, time.Second))}, t0, time.Minute)
+	v := m.merge(srvHost, srvAttempt(map[string][]uint16{"a.example": {80}}, map[string][2]result{
+		"a.example": {broken(errTest), broken(errTest)}}), t0.Add(time.Minute), time.Minute)
+	assert.Equal(t, sources.Failed, v.members.Outcome)
+	assert.Equal(t, sources.Failed, v.members.Last)
+	v = m.merge(srvHost, attempt{srv: ptr(broken(errTest))}, t0.Add(time.Hour), time.Minute)
+	assert.Equal(t, sources.Failed, v.members.Last)
 }
 
 // What did not change is shared, so that nothing is packed again for it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,8 +25,6 @@ const (
 	DefaultCacheSize = 40_000
 	// DefaultMaxLazy bounds what ExternalName targets can make us keep.
 	DefaultMaxLazy = 10_000
-	// DefaultKeepPart is the default of staleness.keepShared: the name still has others.
-	DefaultKeepPart = 5 * time.Minute
 	// DefaultIdleAfter is how long a name that came by Resolve stays fresh unasked.
 	DefaultIdleAfter = 5 * time.Minute
 	// DefaultLogInterval is the least time between two log lines about failures.
@@ -54,7 +53,7 @@ type Config struct {
 
 	Timeout     time.Duration // budget of one attempt and of one Resolve; 0: DefaultTimeout
 	MaxTTL      time.Duration // cap of every TTL; 0: DefaultMaxTTL
-	KeepPart    time.Duration // see the package comment; 0: DefaultKeepPart
+	KeepPart    time.Duration // see the package comment; 0: a part that fails is not kept
 	IdleAfter   time.Duration // 0: DefaultIdleAfter
 	CacheSize   int           // upstream answers; 0: DefaultCacheSize
 	MaxLazy     int           // names that came by Resolve alone; 0: DefaultMaxLazy
@@ -79,7 +78,6 @@ func (c Config) withDefaults() Config {
 	}
 	c.Timeout = orDefault(c.Timeout, DefaultTimeout)
 	c.MaxTTL = orDefault(c.MaxTTL, DefaultMaxTTL)
-	c.KeepPart = orDefault(c.KeepPart, DefaultKeepPart)
 	c.IdleAfter = orDefault(c.IdleAfter, DefaultIdleAfter)
 	c.LogInterval = orDefault(c.LogInterval, DefaultLogInterval)
 	c.CacheSize = orDefault(c.CacheSize, DefaultCacheSize)
@@ -508,5 +506,6 @@ func (s *Source) pushLocked(e *entry, v verdict) {
 // may differ: the status has the latest.
 func sameFailure(a, b *sources.Members) bool {
 	return a.Outcome == sources.Failed && b.Outcome == sources.Failed &&
-		a.EverAnswered == b.EverAnswered && a.TTL == b.TTL && a.Expires.Equal(b.Expires)
+		a.EverAnswered == b.EverAnswered && a.Last == b.Last && a.TTL == b.TTL && a.Expires.Equal(b.Expires) &&
+		slices.Equal(a.Slices, b.Slices) // what did not change is shared
 }

@@ -38,7 +38,7 @@ func TestSourceHost(t *testing.T) {
 	m, _ := h.wanted(web)
 	now := h.clock.Now()
 	assert.Equal(t, &sources.Members{
-		Outcome: sources.Found, EverAnswered: true, Since: now, Expires: now.Add(10 * time.Second),
+		Outcome: sources.Found, Last: sources.Found, EverAnswered: true, Since: now, Expires: now.Add(10 * time.Second),
 		Slices: []*sources.Slice{{Endpoints: []sources.Endpoint{
 			{Address: netip.MustParseAddr("192.0.2.1")}, {Address: netip.MustParseAddr("192.0.2.2")}, {Address: netip.MustParseAddr("2001:db8::1")},
 		}}},
