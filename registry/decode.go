@@ -42,10 +42,11 @@ func Decode(file string, data []byte, opts Options) ([]*MeshService, []document.
 type Result struct {
 	Services []*MeshService
 	Problems []document.Problem
-	// LeftOut counts the documents that have an error. Those whose name can be read are in
-	// Refused; Unnamed says that there are others.
+	// LeftOut counts the documents that have an error. Those that register a name all the
+	// same are in Refused, with their Faults; Unnamed says that of others the name cannot
+	// even be read.
 	LeftOut int
-	Refused []names.Name
+	Refused []*MeshService
 	Unnamed bool
 }
 
@@ -73,11 +74,21 @@ func (r *reader) warn(p document.Problem) { r.Problems = append(r.Problems, p) }
 func (r *reader) refuse(doc *document.Document, problems ...document.Problem) {
 	r.Problems = append(r.Problems, problems...)
 	r.LeftOut++
-	if name, err := names.Parse(doc.Text("metadata.name")); err == nil {
-		r.Refused = append(r.Refused, name)
-	} else {
+	text := doc.Text("metadata.name")
+	if _, err := names.Parse(text); err != nil {
 		r.Unnamed = true
+		return
 	}
+	c := checker{opts: r.opts, doc: doc}
+	if name := c.name(text); len(c.problems) == 0 { // others are no names to register at all
+		faults := slices.DeleteFunc(problems, func(p document.Problem) bool { return p.Severity != document.Error })
+		known := MeshService{Name: name, Origin: r.origin(doc, doc.Text("kind")), nameAt: doc.At("metadata.name")}
+		r.Refused = append(r.Refused, known.Refuse(faults))
+	}
+}
+
+func (r *reader) origin(doc *document.Document, kind string) Origin {
+	return Origin{Source: r.opts.Source, File: doc.File(), Line: doc.At("").Line, Kind: kind}
 }
 
 // read takes one document, or one entry of a list.

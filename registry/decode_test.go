@@ -192,22 +192,29 @@ func TestDecodeAll(t *testing.T) {
 	for name, c := range map[string]struct {
 		text    string
 		leftOut int
-		refused []names.Name
+		refused []string
 		unnamed bool
 	}{
-		"good":           {static("a.mesh"), 0, nil, false},
-		"another's kind": {"apiVersion: networking.istio.io/v1\nkind: ServiceEntry", 0, nil, false},
-		"bad ones":       {bad("A.mesh") + "---\n" + static("b.mesh") + "---\n" + bad("c.mesh"), 2, []names.Name{names.MustParse("a.mesh"), names.MustParse("c.mesh")}, false},
-		"typo in kind":   {strings.Replace(static("a.mesh"), "MeshService", "MeshSrvice", 1), 1, []names.Name{names.MustParse("a.mesh")}, false},
-		"no name":        {bad("''"), 1, nil, true},
-		"broken":         {static("a.mesh") + "---\nkind: [", 1, nil, true},
-		"in a list":      {"apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(bad("a.mesh"), "\n", "\n  "), 1, []names.Name{names.MustParse("a.mesh")}, false},
-		"a broken list":  {"apiVersion: v1\nkind: List\nitems: {}", 1, nil, true},
+		"good":            {static("a.mesh"), 0, nil, false},
+		"another's kind":  {"apiVersion: networking.istio.io/v1\nkind: ServiceEntry", 0, nil, false},
+		"bad ones":        {bad("A.mesh") + "---\n" + static("b.mesh") + "---\n" + bad("c.mesh"), 2, []string{"a.mesh f.yaml:1: f.yaml:7:3: spec.loactor: unknown", "c.mesh f.yaml:17: f.yaml:23:3: spec.loactor: unknown"}, false},
+		"typo in kind":    {strings.Replace(static("a.mesh"), "MeshService", "MeshSrvice", 1), 1, []string{"a.mesh f.yaml:1: f.yaml:2:7: kind: "}, false},
+		"not a mesh name": {bad("a.example"), 1, nil, false},
+		"a reserved name": {bad("dns.mesh"), 1, nil, false},
+		"no name":         {bad("''"), 1, nil, true},
+		"broken":          {static("a.mesh") + "---\nkind: [", 1, nil, true},
+		"in a list":       {"apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(bad("a.mesh"), "\n", "\n  "), 1, []string{"a.mesh f.yaml:4: f.yaml:10:5: items[0].spec.loactor: unknown"}, false},
+		"a broken list":   {"apiVersion: v1\nkind: List\nitems: {}", 1, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := DecodeAll("f.yaml", []byte(c.text), options())
 			assert.Equal(t, c.leftOut, r.LeftOut, "%v", texts(r.Problems))
-			assert.Equal(t, c.refused, r.Refused)
+			require.Len(t, r.Refused, len(c.refused))
+			for i, doc := range r.Refused {
+				got := fmt.Sprintf("%s %s:%d: %s", doc.Name.Text(), doc.Origin.File, doc.Origin.Line, doc.Faults[0])
+				assert.Contains(t, got, c.refused[i])
+				assert.Empty(t, doc.Backends)
+			}
 			assert.Equal(t, c.unnamed, r.Unnamed)
 		})
 	}

@@ -56,7 +56,16 @@ type MeshService struct {
 	Identity string // SPIFFE ID, "" without one
 	Policy   Policy
 
+	// Faults are the errors for which a document is left out. With any, nothing but Name
+	// and Origin is set: that the name is registered is all that is known of it.
+	Faults []document.Problem
+
 	nameAt document.Place // of metadata.name in Origin.File, for CheckSet
+}
+
+// Refuse is the document of which nothing but its name can be used, because of faults.
+func (s *MeshService) Refuse(faults []document.Problem) *MeshService {
+	return &MeshService{Name: s.Name, Origin: s.Origin, Faults: faults, nameAt: s.nameAt}
 }
 
 // ValueKind implements sources.Value.

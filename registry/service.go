@@ -32,7 +32,7 @@ func (r *reader) finish(doc *document.Document, problems []document.Problem, obj
 	c := checker{opts: r.opts, doc: doc}
 	service := &MeshService{
 		Name:   c.name(object.Metadata.Name),
-		Origin: Origin{Source: r.opts.Source, File: doc.File(), Line: doc.At("").Line, Kind: object.Kind},
+		Origin: r.origin(doc, object.Kind),
 		Labels: object.Metadata.Labels, Created: object.Metadata.CreationTimestamp,
 		Ports: c.ports(spec.Ports), Identity: c.identity(spec.Identity), Policy: c.policy(spec.Policy),
 		nameAt: doc.At("metadata.name"),

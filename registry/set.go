@@ -3,6 +3,7 @@ package registry
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -110,7 +111,7 @@ func (s *MeshService) place() string {
 func siteCollisions(docs []*MeshService, byName map[names.Name][]*MeshService, opts Options) []Conflict {
 	var conflicts []Conflict
 	for _, below := range docs {
-		for name := below.Name.Parent(); name != opts.Mesh && !name.IsZero(); name = name.Parent() {
+		for name := range below.above(opts.Mesh) {
 			if len(byName[name]) == 0 {
 				continue
 			}
@@ -124,6 +125,34 @@ func siteCollisions(docs []*MeshService, byName map[names.Name][]*MeshService, o
 		}
 	}
 	return conflicts
+}
+
+// above yields the names between s and the mesh zone, the longest first.
+func (s *MeshService) above(mesh names.Name) iter.Seq[names.Name] {
+	return func(yield func(names.Name) bool) {
+		for name := s.Name.Parent(); name != mesh && !name.IsZero(); name = name.Parent() {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// Harmless are those of refused documents (with Faults) whose names take none away from
+// the endpoints of docs, as west.foo.mesh would from those that foo.mesh has in west.
+func Harmless(refused, docs []*MeshService, opts Options) []*MeshService {
+	byName := map[names.Name][]*MeshService{}
+	for _, d := range docs {
+		byName[d.Name] = append(byName[d.Name], d)
+	}
+	return slices.DeleteFunc(slices.Clone(refused), func(r *MeshService) bool {
+		for name := range r.above(opts.Mesh) {
+			if slices.ContainsFunc(byName[name], func(d *MeshService) bool { return d.siteMetBy(r.Name, opts) != "" }) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // siteMetBy is the site of s whose names (<host>.<site>.<s>) overlap with name and what

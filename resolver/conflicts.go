@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshdns/meshdns/registry"
 	"github.com/meshdns/meshdns/sources"
 )
 
@@ -16,6 +17,8 @@ const (
 	PortConflict  = "PortConflict"
 	AliasConflict = "AliasConflict" // ExternalName in one cluster, endpoints in others
 	NameConflict  = "NameConflict"  // two documents register one name
+	// InvalidDocument: a document that registers the name cannot be used.
+	InvalidDocument = "InvalidDocument"
 )
 
 // Conflicts lists in which ways the services of an aggregate differ, with the clusters
@@ -106,11 +109,23 @@ func portDifference(numbers map[uint16][]string, n int) string {
 	return ""
 }
 
-// Conflicts lists the documents that lose a registered name to an older one.
+// Conflicts lists what is wrong with the documents of a registered name: those that lose
+// it to an older one, and those that cannot be used.
 func (m *Mesh) Conflicts() []string {
-	var out []string
+	out := faults(m.Doc)
 	for _, loser := range m.Losers {
+		if len(loser.Faults) > 0 {
+			out = append(out, faults(loser)...)
+			continue
+		}
 		out = append(out, fmt.Sprintf("%s: also registered by %s", NameConflict, place(loser.Origin.File, loser.Origin.Line)))
+	}
+	return out
+}
+
+func faults(doc *registry.MeshService) (out []string) {
+	for _, fault := range doc.Faults {
+		out = append(out, fmt.Sprintf("%s: %s", InvalidDocument, fault))
 	}
 	return out
 }

@@ -141,7 +141,7 @@ func (d *documents) wanted(source string) []sources.Key {
 	return out
 }
 
-// winner is the document that a name is served from: the oldest, ties by source, then
+// winner is the document that a name is served from: the oldest that is good, ties by source, then
 // by place, so that every replica chooses the same.
 func (d *documents) winner(name names.Name) *Mesh {
 	keys := d.byName[name]
@@ -152,8 +152,13 @@ func (d *documents) winner(name names.Name) *Mesh {
 	for i, k := range keys {
 		docs[i] = d.byKey[k]
 	}
-	slices.SortFunc(docs, olderFirst)
+	slices.SortFunc(docs, goodFirst)
 	return &Mesh{Doc: docs[0], Losers: docs[1:]}
+}
+
+// goodFirst puts documents that can be used first, then by olderFirst.
+func goodFirst(a, b *registry.MeshService) int {
+	return cmp.Or(cmp.Compare(min(1, len(a.Faults)), min(1, len(b.Faults))), olderFirst(a, b))
 }
 
 func olderFirst(a, b *registry.MeshService) int {

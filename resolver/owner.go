@@ -171,10 +171,10 @@ func (o *owner) touchMembers(key string, t *touched) {
 
 func (o *owner) applyDocument(key sources.Key, doc *registry.MeshService) {
 	live := o.track(key.Source).Live
-	if o.docs.byKey[key] != nil {
+	if old := o.docs.byKey[key]; old != nil && len(old.Faults) == 0 {
 		live.Services.Add(-1)
 	}
-	if doc != nil {
+	if doc != nil && len(doc.Faults) == 0 {
 		live.Services.Add(1)
 	}
 	o.docs.put(key, doc)

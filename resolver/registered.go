@@ -21,6 +21,7 @@ func (s *Snapshot) Registered(mesh *Mesh, sel *Selection) {
 	}
 	sel.reset(ttl)
 	sel.Exists = true
+	sel.Unknown = len(doc.Faults) > 0 // registered, and that is all that is known
 	for i := range doc.Backends {
 		switch b := &doc.Backends[i]; b.Type {
 		case registry.Kubernetes:

@@ -123,7 +123,7 @@ func (e *explainer) contributors() {
 	switch {
 	case e.mesh != nil:
 		s.Registered(e.mesh, &sel)
-		e.step("%s is registered by %s with %s", e.mesh.Doc.Name.Text(), origin(e.mesh.Doc.Origin), strings.Join(e.mesh.Backends(), ", "))
+		e.registered()
 		e.steps(e.mesh.Conflicts())
 		e.steps(s.Troubles(e.mesh))
 		e.rows(e.rowsOf(&sel, e.mesh.Doc))
@@ -144,6 +144,16 @@ func (e *explainer) contributors() {
 		e.step("a backend that could hold more has no usable data")
 	}
 	e.states()
+}
+
+// registered says by which document the name is registered.
+func (e *explainer) registered() {
+	doc := e.mesh.Doc
+	if len(doc.Faults) > 0 {
+		e.step("%s is registered by %s, which cannot be used: what it stands for is unknown", doc.Name.Text(), origin(doc.Origin))
+		return
+	}
+	e.step("%s is registered by %s with %s", doc.Name.Text(), origin(doc.Origin), strings.Join(e.mesh.Backends(), ", "))
 }
 
 // rowsOf are the selection's rows: at a host's name an address may be another host's too.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/meshdns/meshdns/dirwatch"
 	"github.com/meshdns/meshdns/document"
+	"github.com/meshdns/meshdns/names"
 	"github.com/meshdns/meshdns/registry"
 	"github.com/meshdns/meshdns/sources"
 )
@@ -14,8 +15,10 @@ import (
 type file struct {
 	content  *dirwatch.File // that it was made of; nil: to be decoded again
 	services map[sources.Key]*registry.MeshService
+	refused  map[sources.Key]*registry.MeshService // with Faults, and nothing good in their place
 	problems []document.Problem
-	leftOut  int // documents that are bad, or 1 for a file that cannot be read
+	leftOut  int  // documents that are bad, or 1 for a file that cannot be read
+	unnamed  bool // a bad document's name cannot be read
 }
 
 func keyOf(doc *registry.MeshService) sources.Key {
@@ -32,7 +35,7 @@ func (before *file) next(content *dirwatch.File, opts registry.Options, pushed m
 	case before.content == content:
 		return before
 	case content.Folder: // the source's error, not a file's
-		return &file{content: content, services: before.services}
+		return &file{content: content, services: before.services, refused: before.refused}
 	case content.Err != nil:
 		return before.unread(content, "cannot be read: "+content.Err.Error())
 	case len(content.Content) == 0 && len(before.services) > 0:
@@ -42,20 +45,21 @@ func (before *file) next(content *dirwatch.File, opts registry.Options, pushed m
 	}
 	result := registry.DecodeAll(content.Path, content.Content, opts)
 	f := &file{
-		content: content, problems: result.Problems, leftOut: result.LeftOut,
-		services: map[sources.Key]*registry.MeshService{},
+		content: content, problems: result.Problems, leftOut: result.LeftOut, unnamed: result.Unnamed,
+		services: map[sources.Key]*registry.MeshService{}, refused: map[sources.Key]*registry.MeshService{},
 	}
 	for _, doc := range slices.SortedFunc(slices.Values(result.Services), registry.OlderFirst) {
 		f.add(doc, pushed)
 	}
 	f.keepOf(before, result)
+	f.addRefused(result.Refused, pushed)
 	return f
 }
 
 // unread is a file whose content is not known: its documents stay.
 func (before *file) unread(content *dirwatch.File, why string) *file {
 	problem := document.Problem{File: content.Path, Message: why}
-	return &file{content: content, services: before.services, problems: []document.Problem{problem}, leftOut: 1}
+	return &file{content: content, services: before.services, refused: before.refused, problems: []document.Problem{problem}, leftOut: 1, unnamed: true}
 }
 
 // add adds a document. Of two with one name the older stays: they would have one key.
@@ -67,18 +71,44 @@ func (f *file) add(doc *registry.MeshService, pushed map[sources.Key]*registry.M
 		f.leftOut++
 		return
 	}
-	if old, ok := pushed[key]; ok && same(old, doc) {
-		doc = old
-	}
-	f.services[key] = doc
+	f.services[key] = unlessSame(doc, pushed[key])
 }
 
-// keepOf keeps the last good content of documents that have become bad. Where the name of
-// a bad one cannot be read, any that is missing may be meant.
+// unlessSame is old if it says the same as doc, else doc.
+func unlessSame(doc, old *registry.MeshService) *registry.MeshService {
+	if old != nil && same(old, doc) {
+		return old
+	}
+	return doc
+}
+
+// addRefused notes the names of bad documents that nothing good stands for.
+func (f *file) addRefused(refused []*registry.MeshService, pushed map[sources.Key]*registry.MeshService) {
+	for _, doc := range refused {
+		key := keyOf(doc)
+		_, served := f.services[key]
+		_, twice := f.refused[key]
+		if !served && !twice {
+			f.refused[key] = unlessSame(doc, pushed[key])
+		}
+	}
+}
+
+// keepOf keeps what was known of documents that have become bad: their last good content,
+// or that they are registered. Where the name of a bad one cannot be read, any that is
+// missing may be meant.
 func (f *file) keepOf(before *file, result registry.Result) {
+	isRefused := func(name names.Name) bool {
+		return slices.ContainsFunc(result.Refused, func(r *registry.MeshService) bool { return r.Name == name })
+	}
 	for key, doc := range before.services {
-		if _, again := f.services[key]; !again && (result.Unnamed || slices.Contains(result.Refused, doc.Name)) {
+		if _, again := f.services[key]; !again && (result.Unnamed || isRefused(doc.Name)) {
 			f.services[key] = doc
+		}
+	}
+	for key, doc := range before.refused {
+		if _, again := f.services[key]; !again && result.Unnamed && !isRefused(doc.Name) {
+			f.refused[key] = doc
 		}
 	}
 }
@@ -86,9 +116,9 @@ func (f *file) keepOf(before *file, result registry.Result) {
 // outdated is the file with its content to be decoded again in new surroundings. What was
 // good in the old ones stays only where it still has a place.
 func (before *file) outdated(opts registry.Options) *file {
-	services := maps.Clone(before.services)
-	maps.DeleteFunc(services, func(_ sources.Key, doc *registry.MeshService) bool {
-		return !doc.Name.IsAtOrBelow(opts.Mesh)
-	})
-	return &file{services: services, problems: before.problems, leftOut: before.leftOut}
+	outside := func(_ sources.Key, doc *registry.MeshService) bool { return !doc.Name.IsAtOrBelow(opts.Mesh) }
+	services, refused := maps.Clone(before.services), maps.Clone(before.refused)
+	maps.DeleteFunc(services, outside)
+	maps.DeleteFunc(refused, outside)
+	return &file{services: services, refused: refused, problems: before.problems, leftOut: before.leftOut}
 }

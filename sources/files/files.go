@@ -55,6 +55,7 @@ type Source struct {
 	files    map[string]*file                      // by path
 	pushed   map[sources.Key]*registry.MeshService // what the sink has
 	reported map[string]int                        // problems of the last change, by text: how many
+	unnamed  map[string]bool                       // paths of files with a document whose name cannot be read
 	status   sources.Status
 }
 
@@ -62,7 +63,7 @@ type Source struct {
 func New(cfg Config) *Source {
 	s := &Source{
 		logger: cfg.Logger, now: cfg.Now, recheck: cfg.Recheck, dir: cfg.Dir, opts: cfg.Options,
-		files: map[string]*file{}, pushed: map[sources.Key]*registry.MeshService{}, reported: map[string]int{},
+		files: map[string]*file{}, pushed: map[sources.Key]*registry.MeshService{}, reported: map[string]int{}, unnamed: map[string]bool{},
 		status: sources.Status{Source: Name, Kind: "files"},
 	}
 	s.opts.Source = Name

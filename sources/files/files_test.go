@@ -70,7 +70,23 @@ func (k *sink) locators() map[string]string {
 	defer k.mu.Unlock()
 	m := map[string]string{}
 	for id, doc := range k.docs {
-		m[id] = doc.Backends[0].Locator
+		if len(doc.Faults) == 0 {
+			m[id] = doc.Backends[0].Locator
+		}
+	}
+	return m
+}
+
+// refused are the first faults of bad documents without a good one in their place, by
+// file:name.
+func (k *sink) refused() map[string]string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	m := map[string]string{}
+	for id, doc := range k.docs {
+		if len(doc.Faults) > 0 {
+			m[id], _, _ = strings.Cut(filepath.Base(doc.Faults[0].String()), ";")
+		}
 	}
 	return m
 }
@@ -218,12 +234,63 @@ func TestSourceSkipsBadDocuments(t *testing.T) {
 	r.write("d.yaml", static("d.mesh", "192.0.2.5"))
 	r.served(map[string]string{"a.yaml:a.mesh": "192.0.2.1", "d.yaml:d.mesh": "192.0.2.5"})
 	assert.Equal(t, 1, strings.Count(r.log.String(), "300.1.1.1"), "logged once")
-	assert.Equal(t, 1, strings.Count(r.log.String(), "c.yaml"))
+	assert.Equal(t, 1, strings.Count(r.log.String(), "level=WARN msg=\"registry document\" problem="+filepath.Join(r.dir, "c.yaml")))
+	assert.Equal(t, 1, strings.Count(r.log.String(), "level=ERROR msg=\"registry file with a document whose name cannot be read"))
 
 	r.write("a.yaml", static("a.mesh", "192.0.2.1")+static("b.mesh", "192.0.2.2"))
 	require.NoError(t, os.Remove(filepath.Join(r.dir, "c.yaml")))
 	r.skipped(0, "")
 	r.served(map[string]string{"a.yaml:a.mesh": "192.0.2.1", "a.yaml:b.mesh": "192.0.2.2", "d.yaml:d.mesh": "192.0.2.5"})
+}
+
+// A name whose document is bad from the start is registered all the same: unknown, not
+// absent, until the document is mended or removed. What was good before goes first.
+func TestSourceRefusedNames(t *testing.T) {
+	unknown := func(at string) string { return at + ": spec.loactor: unknown field" }
+	r := start(t, map[string]string{
+		"a.yaml": typo("a.mesh", "192.0.2.1") + typo("A.mesh", "192.0.2.1") + static("b.mesh", "192.0.2.2"),
+		"b.yaml": typo("b.mesh", "192.0.2.3") + typo("x.b.mesh", "192.0.2.3") + typo("y.west.b.mesh", "192.0.2.3"),
+		"c.yaml": dns("c.mesh", "d.mesh") + dns("d.mesh", "c.mesh") + "kind: [",
+		"e.yaml": typo("web.example", "192.0.2.4") + typo("dns.mesh", "192.0.2.4") + typo("-.mesh", "192.0.2.4"),
+		"f.yaml": "",
+	})
+	r.served(map[string]string{"a.yaml:b.mesh": "192.0.2.2"})
+	r.skipped(11, "")
+	loop := func(name, at string) string {
+		return "c.yaml:" + at + ": spec.locator: " + name + ".mesh is resolved by resolving itself, through "
+	}
+	got := r.refused()
+	for id, want := range map[string]string{
+		"a.yaml:a.mesh": unknown("a.yaml:4:22"), "b.yaml:b.mesh": unknown("b.yaml:4:22"), "b.yaml:x.b.mesh": unknown("b.yaml:9:22"),
+	} {
+		assert.Equal(t, want, got[id], id)
+		delete(got, id)
+	}
+	docs := r.docs
+	assert.Contains(t, docs["c.yaml:c.mesh"].Faults[0].String(), loop("c", "4:28"))
+	assert.Contains(t, docs["c.yaml:d.mesh"].Faults[0].String(), loop("d", "9:28"))
+	assert.Len(t, got, 2, "%v", got)
+	_, before := r.state()
+
+	r.write("f.yaml", static("f.mesh", "192.0.2.5"))
+	r.served(map[string]string{"a.yaml:b.mesh": "192.0.2.2", "f.yaml:f.mesh": "192.0.2.5"})
+	_, after := r.state()
+	assert.Equal(t, before+1, after, "what stays is not sent again")
+
+	// Mended, in part or as a whole; unreadable; removed.
+	r.write("a.yaml", static("a.mesh", "192.0.2.1")+static("b.mesh", "192.0.2.2"))
+	r.served(map[string]string{"a.yaml:a.mesh": "192.0.2.1", "a.yaml:b.mesh": "192.0.2.2", "f.yaml:f.mesh": "192.0.2.5"})
+	r.write("b.yaml", "kind: [")
+	r.skipped(7, "")
+	assert.Contains(t, r.refused(), "b.yaml:x.b.mesh", "the file may still register it")
+	require.NoError(t, os.Remove(filepath.Join(r.dir, "b.yaml")))
+	require.NoError(t, os.Remove(filepath.Join(r.dir, "c.yaml")))
+	r.skipped(3, "")
+	assert.Empty(t, r.refused())
+	r.write("a.yaml", typo("a.mesh", "192.0.2.1")+typo("n.mesh", "192.0.2.1"))
+	r.skipped(5, "")
+	r.served(map[string]string{"a.yaml:a.mesh": "192.0.2.1", "f.yaml:f.mesh": "192.0.2.5"})
+	assert.Equal(t, map[string]string{"a.yaml:n.mesh": unknown("a.yaml:9:22")}, r.refused())
 }
 
 // Live, a mistake stops nobody's DNS: the last good content stays.

@@ -22,6 +22,12 @@ func (s *Source) pushLocked() {
 		}
 	}
 	now := settle(wanted, s.pushed, s.opts)
+	for _, f := range s.files {
+		for key, doc := range f.refused {
+			now.refused[key] = doc
+		}
+	}
+	now.addHarmless(s.pushed, s.opts)
 	for _, update := range difference(s.pushed, now.services) {
 		s.sink.Update(update)
 	}
@@ -57,6 +63,7 @@ func (s *Source) reportLocked(now settled) {
 	}
 	document.Sort(problems)
 	s.logLocked(problems)
+	s.logUnnamedLocked()
 
 	s.status.Skipped = leftOut
 	s.status.Error = ""
@@ -71,6 +78,24 @@ func (s *Source) reportLocked(now settled) {
 		s.status.LastSuccess = s.now()
 	}
 	s.sink.Status(s.status)
+}
+
+// logUnnamedLocked says of which files nobody knows what they register: unlike the name of
+// a bad document that can be read, a name of theirs that was not served before is
+// answered as absent.
+func (s *Source) logUnnamedLocked() {
+	unnamed := map[string]bool{}
+	for path, f := range s.files {
+		if !f.unnamed {
+			continue
+		}
+		unnamed[path] = true
+		if !s.unnamed[path] {
+			s.logger.Error("registry file with a document whose name cannot be read: unless it was served before, the name is answered as absent",
+				"file", path, "served", len(f.services))
+		}
+	}
+	s.unnamed = unnamed
 }
 
 // logLocked logs the problems that were not there before, and puts the first error of
