@@ -66,8 +66,11 @@ type Endpoint struct {
 	Hostname string `json:"hostname"`
 	Cluster  string `json:"cluster"`
 	Backend  string `json:"backend"`
-	State    string `json:"state"` // ready, terminating, notReady
-	Weight   int    `json:"weight"`
-	Included bool   `json:"included"`
-	Reason   string `json:"reason"`
+	// Via are the names of this server by which a DNS backend leads to the address, the
+	// backend's own locator first; absent for others.
+	Via      []string `json:"via,omitempty"`
+	State    string   `json:"state"` // ready, terminating, notReady
+	Weight   int      `json:"weight"`
+	Included bool     `json:"included"`
+	Reason   string   `json:"reason"`
 }

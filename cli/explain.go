@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -79,6 +80,15 @@ func printExplanation(w io.Writer, e api.Explanation) error {
 	return table(w, endpointRows(e.Endpoints))
 }
 
+// backendOf is the backend and, behind it, the names of this server that lead to the
+// address.
+func backendOf(e api.Endpoint) string {
+	if len(e.Via) == 0 {
+		return e.Backend
+	}
+	return e.Backend + " via " + strings.Join(e.Via, " > ")
+}
+
 func endpointRows(endpoints []api.Endpoint) [][]string {
 	rows := [][]string{{"ADDRESS", "PORT", "ANSWERED", "STATE", "CLUSTER", "BACKEND", "HOST", "WEIGHT", "WHY"}}
 	for _, e := range endpoints {
@@ -90,7 +100,7 @@ func endpointRows(endpoints []api.Endpoint) [][]string {
 			answered = "yes"
 		}
 		rows = append(rows, []string{
-			e.Address, port, answered, e.State, dash(e.Cluster), dash(e.Backend), dash(e.Hostname),
+			e.Address, port, answered, e.State, dash(e.Cluster), dash(backendOf(e)), dash(e.Hostname),
 			strconv.Itoa(e.Weight), e.Reason,
 		})
 	}

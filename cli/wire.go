@@ -199,6 +199,7 @@ func upstreamsOf(cfg *config.Config) []string {
 func registryOptions(cfg *config.Config) registry.Options {
 	o := registry.Options{
 		Mesh: cfg.Zones.Mesh, Zones: []names.Name{cfg.Zones.Global, cfg.Zones.ClusterSet},
+		Unserved: []names.Name{cfg.Zones.ClusterSet},
 		Clusters: []string{}, Site: cfg.Site,
 	}
 	for _, c := range cfg.Clusters {
@@ -230,13 +231,17 @@ func settingsOf(cfg *config.Config) *resolver.Settings {
 		Staleness:      stalenessOf(cfg.Staleness),
 		Startup:        resolver.Startup{Grace: cfg.Startup.Grace, Then: resolver.Then(cfg.Startup.Then)},
 		TTL:            cfg.Defaults.TTL.Duration(),
+		Mesh:           cfg.Zones.Mesh,
+		Global:         cfg.Zones.Global,
 		UpstreamSource: dns.SourceName,
 	}
 	if cfg.RegistryDir != "" {
 		s.RegistrySources = []string{files.Name}
 	}
 	for _, c := range cfg.Clusters {
-		s.Clusters = append(s.Clusters, clusterOf(c))
+		cluster := clusterOf(c)
+		cluster.Zone, _ = cfg.Zones.Cluster(c.Name) // validation has reported what is no name
+		s.Clusters = append(s.Clusters, cluster)
 	}
 	return s
 }

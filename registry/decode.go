@@ -12,9 +12,11 @@ import (
 
 // Options say in which surroundings documents are read.
 type Options struct {
-	Mesh   names.Name   // the mesh zone; registered names are below it. Must not be zero
-	Zones  []names.Name // the other zones of this server: no registered name may be in one
-	Source string       // becomes Origin.Source
+	Mesh  names.Name   // the mesh zone; registered names are below it. Must not be zero
+	Zones []names.Name // the other zones of this server: no registered name may be in one
+	// Unserved are those of Zones that are not served yet.
+	Unserved []names.Name
+	Source   string // becomes Origin.Source
 	// Clusters are the names of the configured clusters. nil says that they are not known:
 	// then what a document says of clusters is not checked against them.
 	Clusters []string

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/meshdns/meshdns/names"
+	"github.com/meshdns/meshdns/sources"
 )
 
 // locator checks b.Locator by b.Type and fills in what it says; at is the backend's path,
@@ -43,15 +44,32 @@ func (c *checker) locator(at string, owner names.Name, b *Backend) {
 	}
 }
 
-// ownZone warns of a host in a zone of this server: the upstreams are asked for it, and
-// unless they forward it back here they don't know it.
+// ownZone warns of a host in a zone of this server that is not resolved inside of it: the
+// upstreams are asked for it, and most likely don't know it.
 func (c *checker) ownZone(at string, b *Backend) {
 	for _, zone := range append([]names.Name{c.opts.Mesh}, c.opts.Zones...) {
-		if b.Host.IsAtOrBelow(zone) {
-			c.warnf(at+".locator", "%s is in %s, a zone of this server, but is asked from the upstreams: they must forward %s back here", b.Locator, zone, zone)
+		if why := c.askedUpstream(zone, b.Host); why != "" {
+			c.warnf(at+".locator", "%s is in %s, %s: it is asked from the upstreams", b.Locator, zone, why)
 			return
 		}
 	}
+}
+
+// askedUpstream says why a host in a zone of this server is not resolved inside of it; ""
+// when it is, or is elsewhere.
+func (c *checker) askedUpstream(zone, host names.Name) string {
+	if !host.IsAtOrBelow(zone) {
+		return ""
+	}
+	if slices.Contains(c.opts.Unserved, zone) {
+		return "a zone that is not served yet"
+	}
+	for _, label := range []string{"dns", "dns-version"} {
+		if own, err := zone.Prepend(label); err == nil && host.IsAtOrBelow(own) {
+			return "but one of the server's own names, which no registered name can lead to"
+		}
+	}
+	return ""
 }
 
 func backendTypes() string {
@@ -129,7 +147,10 @@ func (b *Backend) setHost(owner names.Name) error {
 	b.SRV = len(labels) > 2 && labels[0][0] == '_' && labels[1][0] == '_'
 	target := host
 	if b.SRV {
-		target = host.Parent().Parent()
+		var port sources.Port
+		if target, port = b.Target(); port.Protocol.Label() != labels[1] {
+			return fmt.Errorf("%q: protocol %q: want _tcp, _udp or _sctp", b.Locator, labels[1])
+		}
 	}
 	if target == owner {
 		return fmt.Errorf("%q is the registered name itself: it would be resolved by resolving it", b.Locator)

@@ -112,6 +112,22 @@ func (b *Backend) BackendKey() string {
 	}
 }
 
+// Target is the host that a DNS backend's locator names; of one that follows SRV also
+// the port's name and protocol.
+func (b *Backend) Target() (host names.Name, port sources.Port) {
+	if !b.SRV {
+		return b.Host, port
+	}
+	labels := b.Host.Labels()
+	port.Name = labels[0][1:]
+	for _, p := range []sources.Protocol{sources.TCP, sources.UDP, sources.SCTP} {
+		if p.Label() == labels[1] {
+			port.Protocol = p
+		}
+	}
+	return b.Host.Parent().Parent(), port
+}
+
 // Policy is how answers are chosen.
 type Policy struct {
 	Order          string // "" or "shuffle"

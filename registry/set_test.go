@@ -143,16 +143,31 @@ func TestConflictsAreBounded(t *testing.T) {
 	assert.Less(t, time.Since(start), 30*time.Second)
 }
 
-// A DNS locator in a zone of this server is asked from the upstreams all the same: warned.
+// A DNS locator in a zone of this server is resolved inside of it; one that cannot be is
+// asked from the upstreams, which is warned of.
 func TestLocatorInOwnZone(t *testing.T) {
-	_, problems := Decode("d.yaml", []byte(`
-apiVersion: meshdns.io/v1alpha1
-kind: MeshService
-metadata: {name: a.mesh}
-spec: {type: DNS, locator: b.mesh}
-`), Options{Mesh: names.MustParse("mesh")})
+	opts := Options{
+		Mesh: names.MustParse("mesh"), Zones: []names.Name{names.MustParse("cluster.global"), names.MustParse("clusterset.local")},
+		Unserved: []names.Name{names.MustParse("clusterset.local")},
+	}
+	for locator, want := range map[string]string{
+		"b.mesh": "", "_http._tcp.b.mesh": "", "api.shop.svc.cluster.global": "", "db.example": "", "x.dns.b.mesh": "",
+		"ns.dns.mesh":                   "one of the server's own names",
+		"dns-version.cluster.global":    "one of the server's own names",
+		"api.shop.svc.clusterset.local": "in clusterset.local., a zone that is not served yet",
+	} {
+		_, problems := Decode("d.yaml", []byte(dns("a.mesh", locator)), opts)
+		if want == "" {
+			assert.Empty(t, problems, locator)
+			continue
+		}
+		require.Len(t, problems, 1, locator)
+		assert.Equal(t, document.Warning, problems[0].Severity)
+		assert.Equal(t, "spec.locator", problems[0].Field)
+		assert.Contains(t, problems[0].Message, want)
+	}
+	docs, problems := Decode("d.yaml", []byte(dns("a.mesh", "_http._quic.b.mesh")), opts)
+	assert.Empty(t, docs)
 	require.Len(t, problems, 1)
-	assert.Equal(t, document.Warning, problems[0].Severity)
-	assert.Equal(t, "spec.locator", problems[0].Field)
-	assert.Contains(t, problems[0].Message, "must forward mesh. back here")
+	assert.Contains(t, problems[0].Message, `protocol "_quic": want _tcp, _udp or _sctp`)
 }

@@ -54,6 +54,9 @@ type Settings struct {
 	// RegistrySources are the Status.Source of the sources that hold registry documents:
 	// while one has never synced, an absent registered name is unknown.
 	RegistrySources []string
+	// Mesh and Global are the zones of registered names and of the aggregate, the zero Name
+	// for one that is off: names there, and in Cluster.Zone, are not asked of the upstreams.
+	Mesh, Global names.Name
 	// UpstreamSource is the source that resolves DNS locators ("dns"), "" for none.
 	UpstreamSource string
 }
@@ -63,6 +66,7 @@ type Cluster struct {
 	Name      string
 	Role      Role
 	Reach     Reach
+	Zone      names.Name // of its own services here, the zero Name for none
 	Domain    names.Name // its own cluster domain, the zero Name for cluster.local
 	MayServe  []string   // patterns; nil: all for core, nothing for extension
 	CIDRs     []netip.Prefix

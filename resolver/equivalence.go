@@ -69,10 +69,12 @@ func (o *owner) applyLabel(txn *iradix.Txn[*Group], m Member, old *sources.Servi
 		gone.Service = nil
 		replaceLabelled(txn, was, gone)
 		t.services[was] = struct{}{}
+		o.docs.touchService(was, t)
 	}
 	if has {
 		replaceLabelled(txn, is, m)
 		t.services[is] = struct{}{}
+		o.docs.touchService(is, t)
 	}
 }
 

@@ -14,11 +14,15 @@ import (
 type documents struct {
 	byKey  map[sources.Key]*registry.MeshService
 	byName map[names.Name][]sources.Key
-	// Which names to look at again when something that they stand on changes.
+
+	standing map[names.Name]footing // of each registered name
+	// The same by what they stand on: which names to look at again when it changes.
 	onService map[ServiceName]map[names.Name]struct{}
 	onBackend map[string]map[names.Name]struct{}
+	onName    map[names.Name]map[names.Name]struct{}
 
-	dirty       map[names.Name]struct{}
+	dirty       map[names.Name]struct{} // whose documents changed
+	moved       map[names.Name]struct{} // whose footing may have
 	wantChanged bool
 }
 
@@ -26,9 +30,12 @@ func newDocuments() *documents {
 	return &documents{
 		byKey:     map[sources.Key]*registry.MeshService{},
 		byName:    map[names.Name][]sources.Key{},
+		standing:  map[names.Name]footing{},
 		onService: map[ServiceName]map[names.Name]struct{}{},
 		onBackend: map[string]map[names.Name]struct{}{},
+		onName:    map[names.Name]map[names.Name]struct{}{},
 		dirty:     map[names.Name]struct{}{},
+		moved:     map[names.Name]struct{}{},
 	}
 }
 
@@ -40,7 +47,6 @@ func (d *documents) put(key sources.Key, doc *registry.MeshService) {
 	if doc != nil {
 		d.byKey[key] = doc
 		d.byName[doc.Name] = append(d.byName[doc.Name], key)
-		d.depend(doc, true)
 		d.dirty[doc.Name] = struct{}{}
 	}
 }
@@ -53,24 +59,29 @@ func (d *documents) remove(key sources.Key, old *registry.MeshService) {
 	} else {
 		d.byName[old.Name] = left
 	}
-	d.depend(old, false)
-	for _, k := range left { // a loser may stand on the same things
-		d.depend(d.byKey[k], true)
-	}
 	d.dirty[old.Name] = struct{}{}
 }
 
-// depend notes, or forgets, what doc stands on.
-func (d *documents) depend(doc *registry.MeshService, on bool) {
-	for i := range doc.Backends {
-		b := &doc.Backends[i]
-		if b.Type == registry.Kubernetes {
-			link(d.onService, ServiceName{b.Namespace, b.Service}, doc.Name, on)
-		}
-		if key := b.BackendKey(); key != "" {
-			link(d.onBackend, key, doc.Name, on)
-			d.wantChanged = true
-		}
+// stand notes what a name stands on now.
+func (d *documents) stand(name names.Name, now footing) {
+	before := d.standing[name]
+	d.link(name, before, false)
+	d.link(name, now, true)
+	d.wantChanged = d.wantChanged || !slices.Equal(before.wanted, now.wanted)
+	if d.standing[name] = now; len(d.byName[name]) == 0 {
+		delete(d.standing, name)
+	}
+}
+
+func (d *documents) link(name names.Name, f footing, on bool) {
+	for _, service := range f.services {
+		link(d.onService, service, name, on)
+	}
+	for _, key := range f.backends {
+		link(d.onBackend, key, name, on)
+	}
+	for _, inner := range f.names {
+		link(d.onName, inner, name, on)
 	}
 }
 
@@ -93,6 +104,9 @@ func link[K comparable](m map[K]map[names.Name]struct{}, key K, name names.Name,
 func (d *documents) touchService(service ServiceName, t *touched) {
 	for name := range d.onService[service] {
 		t.mesh[name] = struct{}{}
+		if d.standing[name].moving {
+			d.moved[name] = struct{}{}
+		}
 	}
 }
 
@@ -103,18 +117,47 @@ func (d *documents) touchBackend(key string, t *touched) {
 	}
 }
 
+// touchInner marks all names that stand on others: what is absent may be known to be.
+func (d *documents) touchInner(t *touched) {
+	for _, outer := range d.onName {
+		for name := range outer {
+			t.mesh[name] = struct{}{}
+		}
+	}
+}
+
+// spread marks the names that stand on a marked one, and those that stand on these.
+func (d *documents) spread(t *touched) {
+	if len(d.onName) == 0 {
+		return
+	}
+	for queue := keys(t.mesh); len(queue) > 0; queue = queue[1:] {
+		for outer := range d.onName[queue[0]] {
+			if _, marked := t.mesh[outer]; !marked {
+				t.mesh[outer] = struct{}{}
+				queue = append(queue, outer)
+			}
+		}
+	}
+}
+
 func (d *documents) markAll() {
 	for name := range d.byName {
 		d.dirty[name] = struct{}{}
 	}
 }
 
-func (d *documents) takeDirty() map[names.Name]struct{} {
-	dirty := d.dirty
-	if len(dirty) > 0 {
-		d.dirty = map[names.Name]struct{}{}
+// takeDirty are the names whose documents changed, and those whose footing alone may have.
+func (d *documents) takeDirty() (dirty, moved map[names.Name]struct{}) {
+	return taken(&d.dirty), taken(&d.moved)
+}
+
+func taken(set *map[names.Name]struct{}) map[names.Name]struct{} {
+	out := *set
+	if len(out) > 0 {
+		*set = map[names.Name]struct{}{}
 	}
-	return dirty
+	return out
 }
 
 func (d *documents) takeWantChanged() bool {
@@ -127,11 +170,9 @@ func (d *documents) takeWantChanged() bool {
 func (d *documents) wanted(source string) []sources.Key {
 	seen := map[string]bool{}
 	var out []sources.Key
-	for name := range d.byName {
-		doc := d.winner(name).Doc
-		for i := range doc.Backends {
-			key := doc.Backends[i].BackendKey()
-			if doc.Backends[i].Type == registry.DNS && !seen[key] {
+	for _, f := range d.standing {
+		for _, key := range f.wanted {
+			if !seen[key] {
 				seen[key] = true
 				out = append(out, sources.Key{Source: source, Kind: sources.KindBackend, Name: key})
 			}

@@ -119,6 +119,7 @@ func (o *owner) apply(b *batch) {
 	for _, s := range b.statuses {
 		o.applyStatus(s, t)
 	}
+	o.docs.spread(t)
 	if t.all || t.clusters || len(t.services)+len(t.mesh)+len(t.members) > 0 {
 		o.publish(t.changes())
 	}
@@ -180,11 +181,11 @@ func (o *owner) applyDocument(key sources.Key, doc *registry.MeshService) {
 	o.docs.put(key, doc)
 }
 
-// rebuildMesh takes the touched documents into the mesh tree and tells the upstreams
-// which locators are wanted now.
+// rebuildMesh takes the touched documents into the mesh tree, notes what they stand on and
+// tells the upstreams which locators are wanted now.
 func (o *owner) rebuildMesh(t *touched) {
-	dirty := o.docs.takeDirty()
-	if len(dirty) == 0 {
+	dirty, moved := o.docs.takeDirty()
+	if len(dirty)+len(moved) == 0 {
 		return
 	}
 	txn := o.mesh.Txn()
@@ -197,7 +198,28 @@ func (o *owner) rebuildMesh(t *touched) {
 		}
 	}
 	o.mesh = txn.Commit()
+	s := o.snapshot()
+	for _, names := range []map[names.Name]struct{}{dirty, moved} {
+		for name := range names {
+			o.stand(s, name)
+		}
+	}
 	o.want()
+}
+
+// stand notes what a name stands on, and tells once of a circle that it is in.
+func (o *owner) stand(s *Snapshot, name names.Name) {
+	m := s.Mesh(name)
+	if m == nil {
+		o.docs.stand(name, footing{})
+		return
+	}
+	now := s.footing(m.Doc)
+	now.circle = circleText(s.circle(m))
+	if now.circle != "" && now.circle != o.docs.standing[name].circle {
+		o.log.Warn("a registered name leads back to itself, and is not followed", "name", name.Text(), "circle", now.circle)
+	}
+	o.docs.stand(name, now)
 }
 
 func (o *owner) want() {
@@ -207,13 +229,19 @@ func (o *owner) want() {
 	o.up.Want(o.docs.wanted(o.settings.UpstreamSource))
 }
 
+// snapshot is what the owner knows now, but for the time and the states of sources that
+// are no clusters.
+func (o *owner) snapshot() *Snapshot {
+	return &Snapshot{
+		Settings: o.settings, Clusters: o.clusters, RegistrySynced: o.registrySynced(), GraceOver: o.graceOver,
+		groups: o.groups, mesh: o.mesh, members: o.members,
+	}
+}
+
 // publish makes the next Snapshot and hands it over.
 func (o *owner) publish(c Changes) {
-	s := &Snapshot{
-		Settings: o.settings, Clusters: o.clusters, Taken: o.now(),
-		RegistrySynced: o.registrySynced(), GraceOver: o.graceOver,
-		groups: o.groups, mesh: o.mesh, members: o.members, others: o.otherSources(),
-	}
+	s := o.snapshot()
+	s.Taken, s.others = o.now(), o.otherSources()
 	o.publisher.Publish(s, c)
 	o.current.Store(s)
 }

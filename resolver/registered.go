@@ -14,6 +14,11 @@ const localSite = "local"
 
 // Registered fills sel with what answers for a registered name.
 func (s *Snapshot) Registered(mesh *Mesh, sel *Selection) {
+	s.fill(mesh, sel, nil)
+}
+
+// fill is Registered for a name that in leads to; nil for the first one.
+func (s *Snapshot) fill(mesh *Mesh, sel *Selection, in *inner) {
 	doc := mesh.Doc
 	ttl := s.Settings.TTL
 	if doc.HasTTL {
@@ -29,7 +34,7 @@ func (s *Snapshot) Registered(mesh *Mesh, sel *Selection) {
 		case registry.Static:
 			s.addStatic(sel, doc, i)
 		case registry.DNS:
-			s.addMembers(sel, doc, i, s.Members(b.BackendKey()))
+			in = s.addDNS(sel, doc, i, in)
 		default: // a backend that is not built in: what it holds is unknown
 			sel.Unknown = true
 		}
@@ -39,6 +44,25 @@ func (s *Snapshot) Registered(mesh *Mesh, sel *Selection) {
 	if sel.staleAbsence && !sel.Usable() {
 		sel.Stale = true
 	}
+}
+
+// addDNS adds what a locator stands for: a name of ours, else what the upstreams said. It
+// returns in, made if it is needed.
+func (s *Snapshot) addDNS(sel *Selection, doc *registry.MeshService, backend int, in *inner) *inner {
+	b := &doc.Backends[backend]
+	target, _ := b.Target()
+	at := s.locate(target)
+	if at.kind == outside {
+		s.addMembers(sel, doc, backend, s.Members(b.BackendKey()))
+		return in
+	}
+	if in == nil {
+		in = &inner{Snapshot: s}
+	}
+	in.path = append(in.path, doc.Name)
+	s.addInner(sel, doc, backend, at, in)
+	in.path = in.path[:len(in.path)-1]
+	return in
 }
 
 func (s *Snapshot) addKubernetes(sel *Selection, doc *registry.MeshService, backend int) {
@@ -107,8 +131,13 @@ func (s *Snapshot) addStatic(sel *Selection, doc *registry.MeshService, backend 
 	sel.Parts = append(sel.Parts, s.backendPart(doc, backend, slice))
 }
 
-// addMembers adds what a locator stands for; m is nil while it was never asked.
+// addMembers adds what the upstreams said of a locator; m is nil while it was never asked.
 func (s *Snapshot) addMembers(sel *Selection, doc *registry.MeshService, backend int, m *sources.Members) {
+	s.take(sel, m, func(slice *sources.Slice) Part { return s.backendPart(doc, backend, slice) })
+}
+
+// take adds members by part, which makes one of a slice.
+func (s *Snapshot) take(sel *Selection, m *sources.Members, part func(*sources.Slice) Part) {
 	if m == nil {
 		sel.Wait, sel.Unknown, sel.NotReady = true, true, true
 		return
@@ -122,7 +151,7 @@ func (s *Snapshot) addMembers(sel *Selection, doc *registry.MeshService, backend
 		sel.Unknown = true
 	}
 	for _, slice := range m.Slices {
-		p := s.backendPart(doc, backend, slice)
+		p := part(slice)
 		if expired {
 			p.Refused = StaleExpired
 		}

@@ -9,7 +9,9 @@
 //
 // An answer's endpoints: Snapshot.Aggregate, InCluster (select.go) and Registered
 // (registered.go) put together the parts that may serve, each with its reason when it may not: role,
-// mayServe and cidrs (provenance.go), age (staleness.go), readiness. Packing and
+// mayServe and cidrs (provenance.go), age (staleness.go), readiness. A DNS backend that is a
+// name of our own zones is put together from what answers for that (inside.go); footing.go
+// says what a registered name stands on, and so what it changes with. Packing and
 // explaining read the same selection (rows.go turns it into rows for people), so that what
 // is explained is what is served. conflicts.go says how clusters differ.
 //

@@ -17,6 +17,7 @@ type Row struct {
 	Site     string // label(s) that the host stands under
 	Cluster  string // "" for endpoints in no cluster
 	Backend  string
+	Via      []string // inner names that lead to the address, the outermost first
 	Ports    []sources.Port
 	Endpoint sources.EndpointState
 	Weight   int
@@ -80,8 +81,28 @@ func (s *Snapshot) TargetRows(sel *Selection, target string) []Row {
 	return rows
 }
 
-// Troubles says what of a registered name's backends is not known, and why.
+// Troubles says what of a registered name's backends is not known, and why, and where they
+// lead inside of our own zones; first of the name itself, then of those that it leads to.
 func (s *Snapshot) Troubles(m *Mesh) (out []string) {
+	if circle := s.circle(m); circle != nil {
+		out = append(out, "the name leads back to itself, and is not followed: "+circleText(circle))
+	}
+	s.eachBehind(m, func(behind *Mesh, steps int) {
+		if steps > maxInner {
+			out = append(out, fmt.Sprintf("%s is not followed: more than %d names lead to it", behind.Doc.Name.Text(), maxInner))
+			return
+		}
+		for _, trouble := range s.ownTroubles(behind) {
+			if behind != m {
+				trouble = behind.Doc.Name.Text() + ": " + trouble
+			}
+			out = append(out, trouble)
+		}
+	})
+	return out
+}
+
+func (s *Snapshot) ownTroubles(m *Mesh) (out []string) {
 	for i := range m.Doc.Backends {
 		b := &m.Doc.Backends[i]
 		switch b.Type {
@@ -89,6 +110,11 @@ func (s *Snapshot) Troubles(m *Mesh) (out []string) {
 		case registry.Kubernetes:
 			out = append(out, s.aliasTroubles(b)...)
 		case registry.DNS:
+			target, _ := b.Target()
+			if at := s.locate(target); at.kind != outside {
+				out = append(out, s.innerTroubles(b, at)...)
+				continue
+			}
 			switch members := s.Members(b.BackendKey()); {
 			case members == nil:
 				out = append(out, backendText(b)+": not resolved yet")
@@ -122,7 +148,7 @@ func (s *Snapshot) aliasTroubles(b *registry.Backend) (out []string) {
 func (s *Snapshot) row(p *Part, e *sources.Endpoint, doc *registry.MeshService) Row {
 	r := Row{
 		Address: e.Address, Host: e.Hostname, Site: p.Site, Ports: p.Ports,
-		Endpoint: e.State, Reason: p.Reason(e), Backend: "Kubernetes " + p.Member.String(),
+		Endpoint: e.State, Reason: p.Reason(e), Backend: "Kubernetes " + p.Member.String(), Via: p.Inner.Path(),
 	}
 	if r.Host == "" {
 		r.Host = names.Dashed(e.Address)

@@ -3,7 +3,6 @@ package resolver
 import (
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/meshdns/meshdns/names"
@@ -77,6 +76,8 @@ type Part struct {
 	Virtual bool
 	// Refused keeps the whole part out, unless it is Included.
 	Refused Reason
+	// Inner is the way by which a DNS backend that is a name of ours leads here; else nil.
+	Inner *Inner
 
 	serving bool           // terminating endpoints that still serve are answered
 	cidrs   []netip.Prefix // where addresses must be, nil: anywhere
@@ -251,7 +252,7 @@ func (s *Snapshot) InCluster(m *Member, sel *Selection) {
 		s.addSlices(sel, m, -1, StaleExpired)
 	case service.Type == sources.ExternalName:
 		sel.Exists = true
-		sel.Alias, _ = names.Parse(strings.TrimSpace(service.ExternalName))
+		sel.Alias = m.alias()
 		return
 	case service.Type == sources.ClusterIP && (c.Name == s.Settings.Site || c.Reach == ReachClusterIP):
 		sel.Exists = true

@@ -1,6 +1,7 @@
 package resolver
 
 import (
+	"strings"
 	"time"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
@@ -124,6 +125,23 @@ func (g *Group) Endpoints() int {
 	return n
 }
 
+// memberOf is Member of a group that may be nil.
+func (g *Group) memberOf(cluster int) *Member {
+	if g == nil {
+		return nil
+	}
+	return g.Member(cluster)
+}
+
+// alias is the target of an ExternalName service, the zero Name for others and for what is
+// no name.
+func (m *Member) alias() (target names.Name) {
+	if m.Service.Type == sources.ExternalName {
+		target, _ = names.Parse(strings.TrimSpace(m.Service.ExternalName))
+	}
+	return target
+}
+
 // Member is the service of a cluster, nil when it has none of the name.
 func (g *Group) Member(cluster int) *Member {
 	for i := range g.Members {
@@ -150,20 +168,4 @@ func (s *Snapshot) EachMembers(f func(backendKey string)) {
 	for key, _, ok := it.Next(); ok; key, _, ok = it.Next() {
 		f(string(key))
 	}
-}
-
-// Unasked are the locators behind a registered name of which nothing is known yet.
-func (s *Snapshot) Unasked(name names.Name) []string {
-	m := s.Mesh(name)
-	if m == nil {
-		return nil
-	}
-	var out []string
-	for i := range m.Doc.Backends {
-		b := &m.Doc.Backends[i]
-		if b.Type == registry.DNS && s.Members(b.BackendKey()) == nil {
-			out = append(out, b.BackendKey())
-		}
-	}
-	return out
 }

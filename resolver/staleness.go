@@ -109,6 +109,9 @@ func (o *owner) synced(source string, t *touched) {
 			o.docs.touchService(service, t)
 		}
 	}
+	if slices.Contains(o.settings.RegistrySources, source) {
+		o.docs.touchInner(t)
+	}
 }
 
 // track is what is remembered of a source, made at its first mention.
@@ -240,6 +243,7 @@ func (o *owner) age() {
 			o.touchMembers(key, t)
 		}
 	}
+	o.docs.spread(t)
 	if t.all || t.clusters || len(t.members) > 0 {
 		o.publish(t.changes())
 	}

@@ -257,7 +257,7 @@ func (e *explainer) rows(rows []resolver.Row) {
 		}
 		row := api.Endpoint{
 			Address: r.Address.String(), Hostname: r.Host, Cluster: r.Cluster, Backend: r.Backend,
-			State: r.Endpoint.String(), Weight: r.Weight, Included: r.Reason.In(), Reason: r.Reason.String(),
+			Via: r.Via, State: r.Endpoint.String(), Weight: r.Weight, Included: r.Reason.In(), Reason: r.Reason.String(),
 		}
 		row.Port = e.port(r)
 		e.narrow(r, &row)

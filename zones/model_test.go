@@ -35,11 +35,11 @@ func modelNaming() *Naming {
 
 func modelSettings(match resolver.Match) *resolver.Settings {
 	return &resolver.Settings{
-		Site: "c1",
+		Site: "c1", Mesh: names.MustParse("mesh"), Global: names.MustParse("cluster.global"),
 		Clusters: []resolver.Cluster{
-			{Name: "c1", Role: resolver.Core, Reach: resolver.ReachEndpoints},
-			{Name: "c2", Role: resolver.Core, Reach: resolver.ReachClusterIP},
-			{Name: "c3.eu", Role: resolver.Extension, MayServe: []string{"shop/*"}, CIDRs: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/25"), netip.MustParsePrefix("2001:db8::/33")}},
+			{Name: "c1", Zone: names.MustParse("cluster.c1"), Role: resolver.Core, Reach: resolver.ReachEndpoints},
+			{Name: "c2", Zone: names.MustParse("cluster.c2"), Role: resolver.Core, Reach: resolver.ReachClusterIP},
+			{Name: "c3.eu", Zone: names.MustParse("cluster.c3.eu"), Role: resolver.Extension, MayServe: []string{"shop/*"}, CIDRs: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/25"), netip.MustParsePrefix("2001:db8::/33")}},
 			{Name: "c4", Role: resolver.Federated, Reach: resolver.ReachEndpoints},
 		},
 		Equivalence: resolver.Equivalence{Match: match, Exclude: []string{"default/kubernetes"}},
@@ -85,7 +85,7 @@ func (m *model) service() *sources.Service {
 	s := &sources.Service{
 		Type:         sources.ServiceType(m.rng.IntN(3)),
 		Created:      time.Unix(int64(m.rng.IntN(3)), 0),
-		ExternalName: m.pick("db.example.com", "api.shop.svc.cluster.local", "bad..name"),
+		ExternalName: m.pick("db.example.com", "api.shop.svc.cluster.local", "foo.mesh", "bad..name"),
 		Ports:        []sources.Port{{Name: m.pick("http", "dns", ""), Protocol: sources.Protocol(m.rng.IntN(2)), Number: uint16(m.rng.IntN(3))}},
 		EquivalentTo: m.pick("", "api.shop", "com.svc", "nonsense"),
 	}
@@ -138,7 +138,9 @@ func (m *model) document() sources.Update {
 }
 
 func (m *model) backend() registry.Backend {
-	switch m.rng.IntN(4) {
+	switch m.rng.IntN(6) {
+	case 4, 5:
+		return m.innerBackend()
 	case 0:
 		return registry.Backend{Type: registry.Static, Locator: "static", Addresses: []netip.Addr{m.address()}, Port: uint16(m.rng.IntN(2))}
 	case 1:
@@ -150,6 +152,17 @@ func (m *model) backend() registry.Backend {
 		Type: registry.Kubernetes, Namespace: "shop", Service: m.pick("api", "com"),
 		Cluster: m.pick("", "*", "c2", "c3.eu", "c4", "nope"),
 	}
+}
+
+// innerBackend leads to a name of the server's own zones, in circles too.
+func (m *model) innerBackend() registry.Backend {
+	host := m.pick("foo.mesh", "a.foo.mesh", "bar.mesh", "absent.mesh", "web-0.c1.foo.mesh", "api.shop.svc.cluster.global",
+		"web-0.c2.api.shop.svc.cluster.global", "api.shop.svc.cluster.c1", "com.svc.svc.cluster.c2", "web-1.api.shop.svc.cluster.c3.eu")
+	b := registry.Backend{Type: registry.DNS, Host: names.MustParse(host), Cluster: m.pick("", "there"), Port: uint16(m.rng.IntN(2))}
+	if m.rng.IntN(3) == 0 {
+		b.Host, b.SRV = names.MustParse("_http._tcp."+host), true
+	}
+	return b
 }
 
 func (m *model) members() sources.Update {

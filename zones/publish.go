@@ -419,19 +419,9 @@ func (p *Publisher) sharedPart(m *resolver.Member, number uint16, site string) *
 // aliasTarget is an ExternalName's target: one inside of the cluster's own domain is the
 // same name in the cluster's zone here (C62).
 func (v *View) aliasTarget(cluster int, target names.Name) names.Name {
-	domain := v.snapshot.Clusters[cluster].Domain
-	if domain.IsZero() {
-		domain = clusterLocal
+	var zone names.Name
+	if z := v.zones.ofCluster[cluster]; z != nil {
+		zone = z.Name
 	}
-	zone := v.zones.ofCluster[cluster]
-	relative, ok := target.Relative(domain)
-	if !ok || zone == nil {
-		return target
-	}
-	if own, err := zone.Name.Join(relative); err == nil {
-		return own
-	}
-	return target
+	return v.snapshot.AliasTarget(cluster, target, zone)
 }
-
-var clusterLocal = names.MustParse("cluster.local")
