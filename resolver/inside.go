@@ -305,6 +305,7 @@ func (s *Snapshot) addInner(sel *Selection, doc *registry.MeshService, backend i
 	from := in.resolve(target, at)
 	sel.include(from)
 	var last, step *Inner
+	added := map[*sources.Slice][]Part{} // several ways may lead to one part: names of a level that lead to all of the next
 	for _, p := range from.Parts {
 		if b.SRV {
 			p.Ports = portsNamed(p.Ports, port)
@@ -320,8 +321,16 @@ func (s *Snapshot) addInner(sel *Selection, doc *registry.MeshService, backend i
 		if p.Cluster == NoCluster && b.Cluster != registry.LocalCluster && b.Cluster != registry.AllClusters {
 			p.Site = b.Cluster
 		}
-		sel.Parts = append(sel.Parts, p)
+		if !slices.ContainsFunc(added[p.Slice], p.answersAs) {
+			added[p.Slice] = append(added[p.Slice], p)
+			sel.Parts = append(sel.Parts, p)
+		}
 	}
+}
+
+// answersAs says whether another part of the same slice answers with just the same.
+func (p *Part) answersAs(q Part) bool {
+	return p.Cluster == q.Cluster && p.Site == q.Site && p.Refused == q.Refused && slices.Equal(p.Ports, q.Ports)
 }
 
 func portsNamed(ports []sources.Port, want sources.Port) (out []sources.Port) {
