@@ -15,7 +15,7 @@ type footing struct {
 	backends []string     // backend keys
 	wanted   []string     // those of them that are DNS locators
 	names    []names.Name // below the mesh zone, registered or not
-	circle   string       // by which the name leads back to itself, "" for none
+	fault    string       // of the way by which the name leads to others, "" for none
 	moving   bool         // a service among them may be an alias and lead elsewhere
 }
 
@@ -156,6 +156,20 @@ func (s *Snapshot) circle(m *Mesh) []names.Name {
 		return path
 	}
 	return nil
+}
+
+// wayFault says what is wrong with the way that leads from a registered name to others; ""
+// when nothing is.
+func (s *Snapshot) wayFault(m *Mesh) (fault string) {
+	if circle := s.circle(m); circle != nil {
+		return "the name leads back to itself, and is not followed: " + circleText(circle)
+	}
+	s.eachBehind(m, func(behind *Mesh, steps int) {
+		if steps > maxInner && fault == "" {
+			fault = fmt.Sprintf("%s is not followed: more than %d names lead to it", behind.Doc.Name.Text(), maxInner)
+		}
+	})
+	return fault
 }
 
 // circleText is a circle for people; "" for none.

@@ -207,7 +207,8 @@ func (o *owner) rebuildMesh(t *touched) {
 	o.want()
 }
 
-// stand notes what a name stands on, and tells once of a circle that it is in.
+// stand notes what a name stands on, and tells once of a circle that it is in, or of a
+// chain that is too long.
 func (o *owner) stand(s *Snapshot, name names.Name) {
 	m := s.Mesh(name)
 	if m == nil {
@@ -215,9 +216,11 @@ func (o *owner) stand(s *Snapshot, name names.Name) {
 		return
 	}
 	now := s.footing(m.Doc)
-	now.circle = circleText(s.circle(m))
-	if now.circle != "" && now.circle != o.docs.standing[name].circle {
-		o.log.Warn("a registered name leads back to itself, and is not followed", "name", name.Text(), "circle", now.circle)
+	if len(now.names) > 0 || now.moving {
+		now.fault = s.wayFault(m)
+	}
+	if now.fault != "" && now.fault != o.docs.standing[name].fault {
+		o.log.Warn("registered name", "name", name.Text(), "problem", now.fault)
 	}
 	o.docs.stand(name, now)
 }

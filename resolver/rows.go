@@ -84,13 +84,12 @@ func (s *Snapshot) TargetRows(sel *Selection, target string) []Row {
 // Troubles says what of a registered name's backends is not known, and why, and where they
 // lead inside of our own zones; first of the name itself, then of those that it leads to.
 func (s *Snapshot) Troubles(m *Mesh) (out []string) {
-	if circle := s.circle(m); circle != nil {
-		out = append(out, "the name leads back to itself, and is not followed: "+circleText(circle))
+	if fault := s.wayFault(m); fault != "" {
+		out = append(out, fault)
 	}
 	s.eachBehind(m, func(behind *Mesh, steps int) {
 		if steps > maxInner {
-			out = append(out, fmt.Sprintf("%s is not followed: more than %d names lead to it", behind.Doc.Name.Text(), maxInner))
-			return
+			return // not followed
 		}
 		for _, trouble := range s.ownTroubles(behind) {
 			if behind != m {
