@@ -148,7 +148,7 @@ func (h *handler) count(view *zones.View, p Protocol) {
 		zone = 1 + h.answer.Asked.Number()
 	}
 	slot := zone*zoneSlots + (typeSlot(h.q.Type)*rcodeSlots+rcodeSlot(h.reply.rcode))*2 + int(p)
-	t.shards[h.shard.number][slot].Add(1)
+	h.batch.add(&t.shards[h.shard.number][slot])
 	if h.reply.reason != reasonNone {
 		h.shard.servfail[h.reply.reason].Add(1)
 	}
@@ -172,12 +172,13 @@ func rcodeSlot(rcode int) int {
 	return len(countedRcodes)
 }
 
-func (s *shard) observe(d time.Duration) {
-	i := 0
-	for i < len(durationBounds) && d > durationBounds[i] {
+// observe adds n queries that took d together.
+func (s *shard) observe(d time.Duration, n int) {
+	i, each := 0, d/time.Duration(n)
+	for i < len(durationBounds) && each > durationBounds[i] {
 		i++
 	}
-	s.durations[i].Add(1)
+	s.durations[i].Add(uint64(n))
 	s.total.Add(int64(d))
 }
 

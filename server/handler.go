@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -78,11 +79,51 @@ type handler struct {
 	answer zones.Answer
 	writer zones.Writer
 	reply  reply
+	batch  batch
+}
+
+// batch is what is counted between Begin and End.
+type batch struct {
+	began  time.Time
+	served int
+	// run is a count that is not yet added: queries of a batch are mostly of a kind.
+	run struct {
+		of *atomic.Uint64
+		n  uint64
+	}
+}
+
+// Begin implements Handler.
+func (h *handler) Begin() { h.batch.began = time.Now() }
+
+// End implements Handler.
+func (h *handler) End() {
+	b := &h.batch
+	b.flush()
+	if b.served > 0 {
+		h.shard.observe(time.Since(b.began), b.served)
+		b.served = 0
+	}
+}
+
+// add counts one more of what c counts.
+func (b *batch) add(c *atomic.Uint64) {
+	if b.run.of != c {
+		b.flush()
+		b.run.of = c
+	}
+	b.run.n++
+}
+
+func (b *batch) flush() {
+	if b.run.n > 0 {
+		b.run.of.Add(b.run.n)
+		b.run.n = 0
+	}
 }
 
 // Handle implements Handler.
 func (h *handler) Handle(out, query []byte, t *Transport) (msg []byte, verdict Verdict) {
-	start := time.Now()
 	defer func() {
 		if r := recover(); r != nil {
 			msg, verdict = h.panicked(out, query, r)
@@ -90,7 +131,7 @@ func (h *handler) Handle(out, query []byte, t *Transport) (msg []byte, verdict V
 	}()
 	msg, verdict = h.handle(out, query, t, false)
 	if verdict == Reply {
-		h.shard.observe(time.Since(start))
+		h.batch.served++
 	}
 	return msg, verdict
 }

@@ -99,7 +99,9 @@ func (c *tcpConn) answerAll() ending {
 // answer replies to one query, or leaves it to a goroutine that may wait.
 func (c *tcpConn) answer(query []byte) ending {
 	work := c.tcpWork.get()
+	work.handler.Begin()
 	reply, verdict := work.handler.Handle(work.out, query, &c.transport)
+	work.handler.End()
 	if verdict == Wait && c.wait(query) {
 		c.tcpWork.put(work)
 		return notEnded

@@ -45,6 +45,10 @@ type Transport struct {
 // Handler turns one query into one reply. A Handler belongs to one goroutine (at a time).
 // It recovers from its own panics: the sockets do not.
 type Handler interface {
+	// Begin and End enclose the calls of Handle for the queries that were read together.
+	// What was counted and how long it took is told in End, once for all of them.
+	Begin()
+	End()
 	// Handle writes the reply to query into out[:0]'s memory (cap(out) ≥ 65535 for TCP,
 	// ≥ 4096 for UDP) and returns it. It never blocks and never keeps query, out or t.
 	Handle(out, query []byte, t *Transport) ([]byte, Verdict)

@@ -59,6 +59,9 @@ func (h *scriptHandler) alone() func() {
 	return func() { h.busy.Store(false) }
 }
 
+func (h *scriptHandler) Begin() {}
+func (h *scriptHandler) End()   {}
+
 func (h *scriptHandler) Handle(out, query []byte, t *Transport) ([]byte, Verdict) {
 	defer h.alone()()
 	h.handled.Add(1)

@@ -14,6 +14,9 @@ import (
 // echoHandler costs as little as a Handler can.
 type echoHandler struct{}
 
+func (echoHandler) Begin() {}
+func (echoHandler) End()   {}
+
 func (echoHandler) Handle(out, query []byte, _ *Transport) ([]byte, Verdict) {
 	return append(out[:0], query...), Reply
 }

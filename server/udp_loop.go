@@ -46,7 +46,9 @@ func (l *udpLoop) run() {
 			continue
 		}
 		l.failures.reset()
+		l.handler.Begin()
 		l.answer(l.query[:n], l.control[:controlLen], client)
+		l.handler.End()
 		if l.draining {
 			l.waitQuietly()
 		}

@@ -39,7 +39,8 @@ func (h *handler) HandleWaiting(ctx context.Context, out, query []byte, t *Trans
 	if verdict == Wait || msg == nil {
 		msg, verdict = h.handle(out, query, t, true)
 	}
-	h.shard.observe(time.Since(start))
+	h.batch.flush()
+	h.shard.observe(time.Since(start), 1)
 	return msg, verdict
 }
 
