@@ -25,7 +25,9 @@ const (
 	hAAAA    = 24 // list
 	hText    = 32 // list: bytes
 	hParts   = 40 // list: uint32 offsets of parts
-	hKey     = 48
+	hSize    = 48 // uint32, bytes of the entry
+	hHash    = 52 // uint32, by which the index finds it
+	hKey     = 56
 )
 
 // Flags of the header.

@@ -7,10 +7,11 @@ import (
 	"github.com/meshdns/meshdns/names"
 )
 
-// finish writes the entry.
+// finish writes the entry. It is valid until the next one is begun, and store.put's when
+// it is big.
 func (p *packer) finish() entry {
-	if p.large.on { // built where it stays
-		p.out = make([]byte, 0, p.large.size+p.large.size/64)
+	if p.large.on {
+		p.out = slices.Grow(p.out[:0], p.large.size+p.large.size/64)
 	}
 	p.out = append(p.out[:0], make([]byte, hKey)...)
 	p.out = append(p.out, p.key...)
@@ -33,12 +34,11 @@ func (p *packer) finish() entry {
 		p.flags |= fExists
 	}
 	p.out[hFlags] = p.flags
-	if p.large.on {
-		e := entry(p.out)
+	e := entry(p.out)
+	if len(e) >= bigEntry { // it stays where it was built
 		p.large.size, p.out = len(e), nil
-		return e
 	}
-	return slices.Clone(entry(p.out))
+	return e
 }
 
 func (p *packer) put(at int, s span) {

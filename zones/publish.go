@@ -33,8 +33,8 @@ type Publisher struct {
 	packer     *packer
 	sel        resolver.Selection
 	own        resolver.Selection
-	edits      []edit
-	editAt     map[editKey]int // of mesh and reverse entries in edits
+	store      *store
+	editAt     map[editKey]int // of mesh and reverse entries in the store's edits
 	keyBuf     []byte
 	namespaces map[string]*scopes
 	dirty      map[string]struct{} // namespaces to write again
@@ -82,7 +82,8 @@ func (p *Publisher) rebuild(s *resolver.Snapshot, naming *Naming) {
 	for i := range s.Clusters {
 		clusters[i] = s.Clusters[i].Name
 	}
-	v := &View{index: newIndex(p.seed), zones: newZoneSet(naming, clusters), snapshot: s, start: p.start, asked: &p.asked}
+	p.store = newStore(p.seed)
+	v := &View{index: p.store.commit(), zones: newZoneSet(naming, clusters), snapshot: s, start: p.start, asked: &p.asked}
 	v.takeStates(s)
 	p.used = naming
 	p.packer = newPacker(p.seed, p.start)
@@ -137,10 +138,8 @@ func sameStates(a, b *resolver.Snapshot) bool {
 func (p *Publisher) commit(v *View) {
 	p.writeNamespaces(v)
 	p.reverse.write(p, v)
-	if len(p.edits) > 0 {
-		v.index = v.index.with(p.edits)
-		clear(p.edits)
-		p.edits = p.edits[:0]
+	if p.store.pending() {
+		v.index = p.store.commit()
 		clear(p.editAt)
 	}
 	v.serials = p.serials.bump(v.serials, p.later)
@@ -162,19 +161,23 @@ func (p *Publisher) later() {
 // replaced once in a Publish; others may be replaced again, as their counts move.
 func (p *Publisher) replace(v *View, class byte, key []byte, e entry) (old entry, changed bool) {
 	again := class == classMesh || class == classReverse
-	if i, ok := p.editAt[editKey{class, string(key)}]; again && ok {
-		old = p.edits[i].entry
-		p.edits[i].entry = e
-		return old, !bytes.Equal(old, e)
+	hash := v.index.hash(class, key)
+	e.stamp(hash)
+	if n, ok := p.editAt[editKey{class, string(key)}]; again && ok {
+		old = p.store.noted(n)
+		if changed = !bytes.Equal(old, e); changed {
+			p.store.again(n, e)
+		}
+		return old, changed
 	}
-	old = v.index.get(class, key)
+	old, at := v.index.find(hash, class, key)
 	if bytes.Equal(old, e) {
 		return old, false
 	}
+	n := p.store.replace(hash, at, e)
 	if again {
-		p.editAt[editKey{class, string(key)}] = len(p.edits)
+		p.editAt[editKey{class, string(key)}] = n
 	}
-	p.edits = append(p.edits, edit{hash: v.index.hash(class, key), class: class, key: slices.Clone(key), entry: e})
 	return old, true
 }
 

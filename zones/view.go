@@ -54,7 +54,7 @@ func (v *View) Zones() []ZoneInfo {
 func (v *View) ZoneList() []*Zone { return v.zones.list }
 
 // Entries is the number of entries in the index.
-func (v *View) Entries() int { return v.index.size() }
+func (v *View) Entries() int { return v.index.len }
 
 // takeStates reads what the sources' states mean (DNS_RULES 5, FAULTS 1–3).
 func (v *View) takeStates(s *resolver.Snapshot) {
@@ -81,8 +81,8 @@ func (v *View) takeStates(s *resolver.Snapshot) {
 // without a lock, and two targets that share one are both taken as asked.
 type askedTargets [1 << 14]atomic.Bool // somewhat more than the targets that are kept fresh
 
-func (t *askedTargets) mark(hash uint64) {
-	if m := &t[hash%uint64(len(t))]; !m.Load() { // written rarely, so that it stays shared
+func (t *askedTargets) mark(hash uint32) {
+	if m := &t[hash%uint32(len(t))]; !m.Load() { // written rarely, so that it stays shared
 		m.Store(true)
 	}
 }
@@ -95,7 +95,7 @@ func (p *Publisher) TakeAsked() []string {
 	v.snapshot.EachMembers(func(key string) {
 		if name, err := names.Parse(key); err == nil {
 			wire := []byte(name.Wire())
-			if v.asked[v.index.hash(classAlias, wire[:len(wire)-1])%uint64(len(v.asked))].Load() {
+			if v.asked[v.index.hash(classAlias, wire[:len(wire)-1])%uint32(len(v.asked))].Load() {
 				out = append(out, key)
 			}
 		}
