@@ -1,8 +1,11 @@
 package resolver
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -226,4 +229,28 @@ func TestLastNegativeAnswer(t *testing.T) {
 	_, sel := registeredAs(s, "a.mesh")
 	assert.True(t, sel.Unknown, "past keepOnly")
 	assert.True(t, s.Target("db.example", &sel) && sel.Unknown)
+}
+
+// What is wrong with a name's way is said once, whichever document closes it.
+func TestInnerFaultsAreSaidInAnyOrder(t *testing.T) {
+	for _, backwards := range []bool{false, true} {
+		g := newRig(t, zonedSettings())
+		var log bytes.Buffer
+		g.r.owner.log = slog.New(slog.NewTextHandler(&log, nil))
+		chain := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+		if backwards {
+			slices.Reverse(chain)
+		}
+		for _, i := range chain {
+			g.document(fmt.Sprintf("s%d.mesh", i), fmt.Sprintf("s%d.mesh", i+1))
+			g.step()
+		}
+		g.document("around.mesh", "round.mesh")
+		g.step()
+		g.document("round.mesh", "around.mesh")
+		g.step()
+		for name, times := range map[string]int{"s0": 1, "s1": 1, "s2": 0, "s10": 0, "round": 1, "around": 1} {
+			assert.Equal(t, times, strings.Count(log.String(), "name="+name+".mesh problem="), "%s, backwards %v: %s", name, backwards, log.String())
+		}
+	}
 }

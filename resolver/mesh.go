@@ -128,17 +128,33 @@ func (d *documents) touchInner(t *touched) {
 
 // spread marks the names that stand on a marked one, and those that stand on these.
 func (d *documents) spread(t *touched) {
-	if len(d.onName) == 0 {
-		return
+	for _, name := range d.above(t.mesh) {
+		t.mesh[name] = struct{}{}
 	}
-	for queue := keys(t.mesh); len(queue) > 0; queue = queue[1:] {
+}
+
+// above are the names that stand on some, and those that stand on these, but for the some
+// themselves.
+func (d *documents) above(some map[names.Name]struct{}) (above []names.Name) {
+	if len(d.onName) == 0 {
+		return nil
+	}
+	seen := map[names.Name]struct{}{}
+	for queue := keys(some); len(queue) > 0; queue = queue[1:] {
 		for outer := range d.onName[queue[0]] {
-			if _, marked := t.mesh[outer]; !marked {
-				t.mesh[outer] = struct{}{}
-				queue = append(queue, outer)
+			if _, known := some[outer]; known || has(seen, outer) {
+				continue
 			}
+			seen[outer] = struct{}{}
+			above, queue = append(above, outer), append(queue, outer)
 		}
 	}
+	return above
+}
+
+func has[K comparable](set map[K]struct{}, key K) bool {
+	_, ok := set[key]
+	return ok
 }
 
 func (d *documents) markAll() {

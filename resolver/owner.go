@@ -204,6 +204,9 @@ func (o *owner) rebuildMesh(t *touched) {
 			o.stand(s, name)
 		}
 	}
+	for _, name := range o.docs.above(dirty) {
+		o.stand(s, name) // it may be part of a circle now, or of a chain that is too long
+	}
 	o.want()
 }
 
