@@ -14,7 +14,7 @@ import (
 
 // BenchmarkLookup is the resolution of an aggregated name in process: lookup in the View
 // and the records of the answer, names uniformly random. The sub-benchmark "query" is the
-// whole handling of a packet: parsing, lookup, reply, counters.
+// whole handling of a packet, alone or in batches: parsing, lookup, reply, counters.
 //
 //	go test -bench Lookup -benchmem ./bench
 func BenchmarkLookup(b *testing.B) {
@@ -22,7 +22,9 @@ func BenchmarkLookup(b *testing.B) {
 		f := newFleet(b, services*clusters*endpointsPerPart)
 		names := queries(b, services)
 		b.Run(fmt.Sprintf("services=%d/lookup", services), func(b *testing.B) { benchLookup(b, f, names) })
-		b.Run(fmt.Sprintf("services=%d/query", services), func(b *testing.B) { benchQuery(b, f, names) })
+		for _, batch := range []int{1, 32} {
+			b.Run(fmt.Sprintf("services=%d/query/batch=%d", services, batch), func(b *testing.B) { benchQuery(b, f, names, batch) })
+		}
 	}
 }
 
@@ -67,23 +69,28 @@ func benchLookup(b *testing.B, f *fleet, packets [][]byte) {
 	}
 }
 
-func benchQuery(b *testing.B, f *fleet, packets [][]byte) {
+func benchQuery(b *testing.B, f *fleet, packets [][]byte, batch int) {
 	h := server.NewAnswers(server.AnswersConfig{Views: f.publisher}).NewHandler()
 	out := make([]byte, 0, 4096)
 	t := &server.Transport{Protocol: server.UDP}
 	b.ReportAllocs()
 	b.ResetTimer()
-	for i := range b.N {
-		if _, verdict := h.Handle(out, packets[i%manyQueries], t); verdict != server.Reply {
-			b.Fatal(verdict)
+	for at, left := 0, b.N; left > 0; left -= batch {
+		h.Begin(packets[at : at+batch])
+		for i := range batch {
+			if _, verdict := h.Handle(i, out, t); verdict != server.Reply {
+				b.Fatal(verdict)
+			}
 		}
+		h.End()
+		at = (at + batch) % manyQueries
 	}
 }
 
 // TestQueryPathAllocatesNothing is the budget of a query.
 func TestQueryPathAllocatesNothing(t *testing.T) {
 	f := newFleet(t, 600)
-	h := server.NewAnswers(server.AnswersConfig{Views: f.publisher}).NewHandler()
+	h := &server.Single{Handler: server.NewAnswers(server.AnswersConfig{Views: f.publisher}).NewHandler()}
 	out := make([]byte, 0, 4096)
 	for _, q := range []struct {
 		name string
@@ -101,7 +108,7 @@ func TestQueryPathAllocatesNothing(t *testing.T) {
 		packed, err := new(dns.Msg).SetQuestion(q.name, q.typ).SetEdns0(1232, false).Pack()
 		require.NoError(t, err)
 		transport := &server.Transport{Protocol: server.UDP}
-		allocs := testing.AllocsPerRun(200, func() { h.Handle(out, packed, transport) })
+		allocs := testing.AllocsPerRun(200, func() { h.Answer(out, packed, transport) })
 		require.Zero(t, allocs, "%s %d", q.name, q.typ)
 	}
 }

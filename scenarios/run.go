@@ -82,7 +82,11 @@ func (r *run) failure(step Step, err error) error {
 	return fmt.Errorf("%s:%d: %w\n\n%s", filepath.Base(r.script.Path), step.Number, err, b.String())
 }
 
+// tail is the last lines of a text, from a data race's report on where there is one.
 func tail(text string, lines int) string {
+	if at := strings.Index(text, "WARNING: DATA RACE"); at >= 0 {
+		return text[at:]
+	}
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

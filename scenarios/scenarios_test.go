@@ -46,7 +46,8 @@ func scriptPaths(t *testing.T) []string {
 	return paths
 }
 
-// buildProgram builds the program once, with -race where the tests have it.
+// buildProgram builds the program once. Where the tests have -race it has too, and checks
+// each answer of the fast path against the general one.
 func buildProgram(t *testing.T) string {
 	t.Helper()
 	if given := os.Getenv(binaryVariable); given != "" {
@@ -57,7 +58,7 @@ func buildProgram(t *testing.T) string {
 	binary := filepath.Join(t.TempDir(), "meshdns")
 	args := []string{"build", "-o", binary}
 	if raceEnabled {
-		args = append(args, "-race")
+		args = append(args, "-race", "-tags", "bothpaths")
 	}
 	cmd := exec.CommandContext(t.Context(), "go", append(args, ".")...)
 	cmd.Dir = ".."

@@ -105,8 +105,8 @@ func TestFirstQuestionWaits(t *testing.T) {
 	require.NoError(t, err)
 	transport := &server.Transport{Protocol: server.UDP}
 
-	alone := w.answers.NewHandler()
-	_, verdict := alone.Handle(make([]byte, 0, 4096), packed, transport)
+	alone := &server.Single{Handler: w.answers.NewHandler()}
+	_, verdict := alone.Answer(make([]byte, 0, 4096), packed, transport)
 	require.Equal(t, server.Wait, verdict)
 	out, verdict := alone.HandleWaiting(context.Background(), make([]byte, 0, 4096), packed, transport)
 	require.Equal(t, server.Reply, verdict)
@@ -115,14 +115,14 @@ func TestFirstQuestionWaits(t *testing.T) {
 	require.Equal(t, dns.RcodeServerFailure, reply.Rcode)
 	require.Empty(t, reply.Answer)
 
-	h := server.NewAnswers(server.AnswersConfig{Views: w.publisher, Fetcher: f}).NewHandler()
-	_, verdict = h.Handle(make([]byte, 0, 4096), packed, transport)
+	h := &server.Single{Handler: server.NewAnswers(server.AnswersConfig{Views: w.publisher, Fetcher: f}).NewHandler()}
+	_, verdict = h.Answer(make([]byte, 0, 4096), packed, transport)
 	require.Equal(t, server.Wait, verdict)
 	out, verdict = h.HandleWaiting(context.Background(), make([]byte, 0, 4096), packed, transport)
 	require.Equal(t, server.Reply, verdict)
 	require.NoError(t, reply.Unpack(out))
 	require.Len(t, reply.Answer, 2, reply.String())
-	_, verdict = h.Handle(make([]byte, 0, 4096), packed, transport)
+	_, verdict = h.Answer(make([]byte, 0, 4096), packed, transport)
 	require.Equal(t, server.Reply, verdict, "known from now on")
 	require.Equal(t, [][]string{{"new.example.com"}}, f.asked)
 }

@@ -25,7 +25,7 @@ type world struct {
 	resolver  *resolver.Resolver
 	publisher *zones.Publisher
 	answers   *server.Answers
-	handler   server.Handler
+	handler   *server.Single
 }
 
 func naming() *zones.Naming {
@@ -59,7 +59,7 @@ func newWorld(t testing.TB, s *resolver.Settings) *world {
 	go func() { defer close(done); _ = w.resolver.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	w.answers = server.NewAnswers(server.AnswersConfig{Views: w.publisher})
-	w.handler = w.answers.NewHandler()
+	w.handler = &server.Single{Handler: w.answers.NewHandler()}
 	for _, c := range s.Clusters {
 		w.resolver.Status(sources.Status{Source: c.Name, Kind: "manifests", Synced: true})
 	}
@@ -88,7 +88,7 @@ func (w *world) ask(name string, typ uint16) *dns.Msg {
 func (w *world) exchange(q *dns.Msg) *dns.Msg {
 	packed, err := q.Pack()
 	require.NoError(w.t, err)
-	out, verdict := w.handler.Handle(make([]byte, 0, 65535), packed, &server.Transport{Protocol: server.TCP})
+	out, verdict := w.handler.Answer(make([]byte, 0, 65535), packed, &server.Transport{Protocol: server.TCP})
 	require.Equal(w.t, server.Reply, verdict)
 	reply := new(dns.Msg)
 	require.NoError(w.t, reply.Unpack(out), "%x", out)

@@ -154,6 +154,14 @@ func (h *handler) count(view *zones.View, p Protocol) {
 	}
 }
 
+// countQuick counts an answer of the fast path.
+func (h *handler) countQuick(view *zones.View, q *question, p Protocol) {
+	t := h.counts.tallyOf(view.ZoneList())
+	zone := 1 + h.answer.Asked.Number()
+	slot := zone*zoneSlots + typeSlot(q.Type)*rcodeSlots*2 + int(p)
+	h.batch.add(&t.shards[h.shard.number][slot])
+}
+
 func typeSlot(typ uint16) int {
 	for i, t := range countedTypes {
 		if t == typ {

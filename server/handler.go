@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
-	"sync/atomic"
-	"time"
 
 	"github.com/miekg/dns"
 
@@ -64,7 +62,9 @@ func NewAnswers(c AnswersConfig) *Answers {
 func (s *Answers) Counters() *Counters { return s.counts }
 
 // NewHandler makes a Handler for one goroutine.
-func (s *Answers) NewHandler() Handler {
+func (s *Answers) NewHandler() Handler { return s.checked(s.newHandler()) }
+
+func (s *Answers) newHandler() *handler {
 	a, b := s.seed()
 	h := &handler{Answers: s, shard: s.counts.shard()}
 	h.writer.Rand = rand.NewPCG(a, b)
@@ -75,61 +75,30 @@ func (s *Answers) NewHandler() Handler {
 type handler struct {
 	*Answers
 	shard  *shard
-	q      question
+	q      *question // at hand
+	spare  question  // of a query that waits
 	answer zones.Answer
 	writer zones.Writer
 	reply  reply
 	batch  batch
 }
 
-// batch is what is counted between Begin and End.
-type batch struct {
-	began  time.Time
-	served int
-	// run is a count that is not yet added: queries of a batch are mostly of a kind.
-	run struct {
-		of *atomic.Uint64
-		n  uint64
-	}
-}
-
-// Begin implements Handler.
-func (h *handler) Begin() { h.batch.began = time.Now() }
-
-// End implements Handler.
-func (h *handler) End() {
-	b := &h.batch
-	b.flush()
-	if b.served > 0 {
-		h.shard.observe(time.Since(b.began), b.served)
-		b.served = 0
-	}
-}
-
-// add counts one more of what c counts.
-func (b *batch) add(c *atomic.Uint64) {
-	if b.run.of != c {
-		b.flush()
-		b.run.of = c
-	}
-	b.run.n++
-}
-
-func (b *batch) flush() {
-	if b.run.n > 0 {
-		b.run.of.Add(b.run.n)
-		b.run.n = 0
-	}
-}
-
 // Handle implements Handler.
-func (h *handler) Handle(out, query []byte, t *Transport) (msg []byte, verdict Verdict) {
+func (h *handler) Handle(i int, out []byte, t *Transport) (msg []byte, verdict Verdict) {
+	a := &h.batch.queries[i]
+	h.q = &a.q
 	defer func() {
 		if r := recover(); r != nil {
-			msg, verdict = h.panicked(out, query, r)
+			msg, verdict = h.panicked(out, a.packet, r)
 		}
 	}()
-	msg, verdict = h.handle(out, query, t, false)
+	if a.ordinary {
+		if msg, ok := h.quick(out, a.packet, &a.q, h.batch.view, t.Protocol); ok {
+			h.batch.served++
+			return msg, Reply
+		}
+	}
+	msg, verdict = h.handle(out, a.packet, h.batch.view, t, false)
 	if verdict == Reply {
 		h.batch.served++
 	}
@@ -137,12 +106,11 @@ func (h *handler) Handle(out, query []byte, t *Transport) (msg []byte, verdict V
 }
 
 // handle answers a query; last says that nothing is waited for.
-func (h *handler) handle(out, query []byte, t *Transport, last bool) ([]byte, Verdict) {
+func (h *handler) handle(out, query []byte, view *zones.View, t *Transport, last bool) ([]byte, Verdict) {
 	if len(query) < headerSize || query[2]&bitQR != 0 {
 		return nil, Drop
 	}
 	rcode := h.q.parse(query)
-	view := h.views.View()
 	r := &h.reply
 	*r = reply{rcode: rcode, limit: limitOf(t.Protocol, &h.q.opt, h.size)}
 	if rcode == dns.RcodeSuccess {

@@ -9,7 +9,7 @@ import (
 
 // workspace is what one goroutine needs to turn a query into a reply.
 type workspace struct {
-	handler Handler
+	handler *Single
 	out     []byte // empty, with room for the largest reply
 }
 
@@ -23,7 +23,7 @@ type workspaces struct {
 func newWorkspaces(newHandler func() Handler, room int) *workspaces {
 	w := &workspaces{newHandler: newHandler}
 	w.pool.New = func() any {
-		return &workspace{handler: newHandler(), out: make([]byte, 0, room)}
+		return &workspace{handler: &Single{Handler: newHandler()}, out: make([]byte, 0, room)}
 	}
 	return w
 }

@@ -27,9 +27,12 @@ type question struct {
 	end    int // offset behind the question; 0 when there is none that could be read
 	opt    edns
 	tsig   bool
-	buf    [names.MaxName]byte
+	buf    [nameRoom]byte
 	labels [names.MaxName / 2]uint8
 }
+
+// nameRoom holds the longest name in words of eight bytes.
+const nameRoom = (names.MaxName + 7) &^ 7
 
 // edns is what the query's OPT says (RFC 6891 section 6.1).
 type edns struct {
@@ -93,7 +96,9 @@ func (q *question) parseQuestion(msg []byte) bool {
 		q.labels[labels] = uint8(to)
 		labels++
 		q.buf[to] = byte(n)
-		lowerInto(q.buf[to+1:to+1+n], msg[at+1:at+1+n])
+		for i, c := range msg[at+1 : at+1+n] {
+			q.buf[to+1+i] = lower1(c)
+		}
 		at += 1 + n
 	}
 	if at+5 > len(msg) {
@@ -104,15 +109,6 @@ func (q *question) parseQuestion(msg []byte) bool {
 	q.class = binary.BigEndian.Uint16(msg[at+3:])
 	q.end = at + 5
 	return true
-}
-
-func lowerInto(to, from []byte) {
-	for i, c := range from {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		to[i] = c
-	}
 }
 
 // parseRecords walks the records behind the question and reads the OPT. It says whether

@@ -75,7 +75,7 @@ func TestMalformed(t *testing.T) {
 	} {
 		for _, protocol := range []server.Protocol{server.UDP, server.TCP} {
 			t.Run(fmt.Sprint(c.name, "/", protocol), func(t *testing.T) {
-				out, verdict := w.handler.Handle(make([]byte, 0, 65535), c.packet, &server.Transport{Protocol: protocol})
+				out, verdict := w.handler.Answer(make([]byte, 0, 65535), c.packet, &server.Transport{Protocol: protocol})
 				if c.rcode < 0 {
 					require.Equal(t, server.Drop, verdict)
 					return
@@ -120,7 +120,7 @@ func FuzzHandle(f *testing.F) {
 	f.Add(packet(f, header1, question))
 	f.Fuzz(func(t *testing.T, query []byte) {
 		for _, protocol := range []server.Protocol{server.UDP, server.TCP} {
-			out, verdict := w.handler.Handle(make([]byte, 0, 65535), query, &server.Transport{Protocol: protocol})
+			out, verdict := w.handler.Answer(make([]byte, 0, 65535), query, &server.Transport{Protocol: protocol})
 			if verdict != server.Reply {
 				continue
 			}

@@ -1,8 +1,11 @@
 // Package server turns packets into answers.
 //
-// A packet's way: a socket reads it (udp_loop.go, tcp_read.go; listen.go opens them) → Handler
-// checks header, question and OPT in place and lower-cases the name into a buffer of its
-// own (question.go) → one zones.View is loaded and asked (handler.go) → header, question
+// A packet's way: a socket reads it (udp_loop.go, tcp_read.go; listen.go opens them) → all
+// that were read together begin as one batch, for which one zones.View is loaded and what
+// it has for ordinary questions is fetched from memory at once (batch.go) → an ordinary
+// question for addresses is answered in one go (ordinary.go). All others take the general
+// path, which would give the same bytes (paths_both.go): header, question and OPT are
+// checked in place, the name is lower-cased (question.go) → the View is asked (handler.go) → header, question
 // as it came, records and OPT are put together (compose.go, edns.go) within what the transport and the
 // client allow (truncate.go; zones/write.go stops there, compose.go sets TC) → the socket sends
 // the reply (tcp_write.go writes pipelined ones in one go). A question for a name whose

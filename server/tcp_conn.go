@@ -99,9 +99,7 @@ func (c *tcpConn) answerAll() ending {
 // answer replies to one query, or leaves it to a goroutine that may wait.
 func (c *tcpConn) answer(query []byte) ending {
 	work := c.tcpWork.get()
-	work.handler.Begin()
-	reply, verdict := work.handler.Handle(work.out, query, &c.transport)
-	work.handler.End()
+	reply, verdict := work.handler.Answer(work.out, query, &c.transport)
 	if verdict == Wait && c.wait(query) {
 		c.tcpWork.put(work)
 		return notEnded

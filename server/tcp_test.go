@@ -533,7 +533,7 @@ func openFiles() int {
 
 // BenchmarkTCP asks 100 queries at once on one connection, again and again.
 func BenchmarkTCP(b *testing.B) {
-	f := listen(b, func(c *Config) { c.NewHandler = func() Handler { return echoHandler{} } })
+	f := listen(b, func(c *Config) { c.NewHandler = func() Handler { return &echoHandler{} } })
 	c := dial(b, "tcp", f.address())
 	require.NoError(b, c.SetDeadline(time.Time{}))
 	const inFlight = 100

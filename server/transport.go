@@ -45,14 +45,14 @@ type Transport struct {
 // Handler turns one query into one reply. A Handler belongs to one goroutine (at a time).
 // It recovers from its own panics: the sockets do not.
 type Handler interface {
-	// Begin and End enclose the calls of Handle for the queries that were read together.
-	// What was counted and how long it took is told in End, once for all of them.
-	Begin()
+	// Begin takes the queries that were read together. They stay as they are until End, which
+	// tells what was counted and how long it took, once for all of them.
+	Begin(queries [][]byte)
 	End()
-	// Handle writes the reply to query into out[:0]'s memory (cap(out) ≥ 65535 for TCP,
-	// ≥ 4096 for UDP) and returns it. It never blocks and never keeps query, out or t.
-	Handle(out, query []byte, t *Transport) ([]byte, Verdict)
-	// HandleWaiting does the same for a query on which Handle said Wait; it may block until
+	// Handle writes the reply to query i of the batch into out[:0]'s memory (cap(out) ≥ 65535
+	// for TCP, ≥ 4096 for UDP) and returns it. It never blocks and never keeps out or t.
+	Handle(i int, out []byte, t *Transport) ([]byte, Verdict)
+	// HandleWaiting does the same for any query on which Handle said Wait; it may block until
 	// ctx ends, and then says what it can (SERVFAIL). A ctx that has ended before the call
 	// means that too many queries wait already.
 	HandleWaiting(ctx context.Context, out, query []byte, t *Transport) ([]byte, Verdict)

@@ -47,8 +47,9 @@ func (s *script) newHandler() Handler {
 
 type scriptHandler struct {
 	*script
-	number int64
-	busy   atomic.Bool
+	number  int64
+	busy    atomic.Bool
+	queries [][]byte
 }
 
 // alone fails loudly where two goroutines use one Handler.
@@ -59,11 +60,12 @@ func (h *scriptHandler) alone() func() {
 	return func() { h.busy.Store(false) }
 }
 
-func (h *scriptHandler) Begin() {}
-func (h *scriptHandler) End()   {}
+func (h *scriptHandler) Begin(queries [][]byte) { h.queries = queries }
+func (h *scriptHandler) End()                   { h.queries = nil }
 
-func (h *scriptHandler) Handle(out, query []byte, t *Transport) ([]byte, Verdict) {
+func (h *scriptHandler) Handle(i int, out []byte, t *Transport) ([]byte, Verdict) {
 	defer h.alone()()
+	query := h.queries[i]
 	h.handled.Add(1)
 	if len(query) < headerSize {
 		return nil, Drop

@@ -55,7 +55,7 @@ func checkTruncation(t *testing.T, w *world, n, size int, typ uint16) {
 	require.NoError(t, err)
 	what := fmt.Sprintf("n=%d size=%d type=%s", n, size, dns.TypeToString[typ])
 
-	out, _ := w.handler.Handle(make([]byte, 0, 65535), packed, &server.Transport{Protocol: server.UDP})
+	out, _ := w.handler.Answer(make([]byte, 0, 65535), packed, &server.Transport{Protocol: server.UDP})
 	require.LessOrEqual(t, len(out), limit, what)
 	reply := new(dns.Msg)
 	require.NoError(t, reply.Unpack(out), what)
@@ -70,7 +70,7 @@ func checkTruncation(t *testing.T, w *world, n, size int, typ uint16) {
 		require.Less(t, room, recordSize(reply.Answer), "one more would fit: "+what)
 	}
 
-	out, _ = w.handler.Handle(make([]byte, 0, 65535), packed, &server.Transport{Protocol: server.TCP})
+	out, _ = w.handler.Answer(make([]byte, 0, 65535), packed, &server.Transport{Protocol: server.TCP})
 	require.NoError(t, reply.Unpack(out), what)
 	require.Len(t, reply.Answer, n, what)
 	require.False(t, reply.Truncated, what)
@@ -107,7 +107,7 @@ func TestNeverCompressedTargets(t *testing.T) {
 	w.put("c1", "shop", "api", manyEndpoints(3))
 	packed, err := new(dns.Msg).SetQuestion("_http._tcp.api.shop.svc.cluster.global.", dns.TypeSRV).Pack()
 	require.NoError(t, err)
-	out, _ := w.handler.Handle(make([]byte, 0, 65535), packed, &server.Transport{Protocol: server.TCP})
+	out, _ := w.handler.Answer(make([]byte, 0, 65535), packed, &server.Transport{Protocol: server.TCP})
 	reply := new(dns.Msg)
 	require.NoError(t, reply.Unpack(out))
 	at := len(packed)

@@ -12,16 +12,16 @@ import (
 )
 
 // echoHandler costs as little as a Handler can.
-type echoHandler struct{}
+type echoHandler struct{ queries [][]byte }
 
-func (echoHandler) Begin() {}
-func (echoHandler) End()   {}
+func (h *echoHandler) Begin(queries [][]byte) { h.queries = queries }
+func (h *echoHandler) End()                   {}
 
-func (echoHandler) Handle(out, query []byte, _ *Transport) ([]byte, Verdict) {
-	return append(out[:0], query...), Reply
+func (h *echoHandler) Handle(i int, out []byte, _ *Transport) ([]byte, Verdict) {
+	return append(out[:0], h.queries[i]...), Reply
 }
 
-func (echoHandler) HandleWaiting(_ context.Context, out, query []byte, _ *Transport) ([]byte, Verdict) {
+func (h *echoHandler) HandleWaiting(_ context.Context, out, query []byte, _ *Transport) ([]byte, Verdict) {
 	return append(out[:0], query...), Reply
 }
 
@@ -36,7 +36,7 @@ type asker struct {
 func newAsker(t testing.TB, listenOn, host string) *asker {
 	l, err := Listen(Config{
 		Addresses:  []netip.AddrPort{netip.MustParseAddrPort(listenOn)},
-		NewHandler: func() Handler { return echoHandler{} },
+		NewHandler: func() Handler { return &echoHandler{} },
 		Workers:    1,
 	})
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func BenchmarkUDPLoop(b *testing.B) {
 	l := newListeners(Config{NewHandler: newScript().newHandler}, Limits{})
 	defer l.cancel()
 	conn := &loopConn{left: b.N, from: netip.MustParseAddrPort("127.0.0.1:99"), data: query(1, "echo")}
-	loop := newUDPLoop(&udpSocket{common: l.common, conn: conn}, echoHandler{})
+	loop := newUDPLoop(&udpSocket{common: l.common, conn: conn}, &echoHandler{})
 	b.ReportAllocs()
 	b.ResetTimer()
 	loop.run()

@@ -15,6 +15,7 @@ type udpLoop struct {
 	pktinfo *pktinfo
 
 	query, control, out []byte
+	one                 [1][]byte
 	transport           Transport
 
 	failures failures
@@ -46,7 +47,8 @@ func (l *udpLoop) run() {
 			continue
 		}
 		l.failures.reset()
-		l.handler.Begin()
+		l.one[0] = l.query[:n]
+		l.handler.Begin(l.one[:])
 		l.answer(l.query[:n], l.control[:controlLen], client)
 		l.handler.End()
 		if l.draining {
@@ -64,7 +66,7 @@ func (l *udpLoop) answer(query, control []byte, client netip.AddrPort) {
 	if arrival.local.IsValid() {
 		l.transport.Local = netip.AddrPortFrom(arrival.local, l.socket.bound.Port())
 	}
-	reply, verdict := l.handler.Handle(l.out, query, &l.transport)
+	reply, verdict := l.handler.Handle(0, l.out, &l.transport)
 	switch verdict {
 	case Reply:
 		l.socket.send(reply, arrival.reply, client)

@@ -71,7 +71,7 @@ func TestNeverSynced(t *testing.T) {
 		packed, err := q.Pack()
 		require.NoError(t, err)
 		out := make([]byte, 0, 4096)
-		assert.Zero(t, testing.AllocsPerRun(50, func() { w.handler.Handle(out, packed, udp) }), c.name)
+		assert.Zero(t, testing.AllocsPerRun(50, func() { w.handler.Answer(out, packed, udp) }), c.name)
 	}
 }
 

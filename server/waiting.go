@@ -25,10 +25,11 @@ func (h *handler) HandleWaiting(ctx context.Context, out, query []byte, t *Trans
 		}
 	}()
 	start := time.Now()
+	h.q = &h.spare
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	for ctx.Err() == nil {
-		msg, verdict = h.handle(out, query, t, false)
+		msg, verdict = h.handle(out, query, h.views.View(), t, false)
 		if verdict != Wait {
 			break
 		}
@@ -37,7 +38,7 @@ func (h *handler) HandleWaiting(ctx context.Context, out, query []byte, t *Trans
 		}
 	}
 	if verdict == Wait || msg == nil {
-		msg, verdict = h.handle(out, query, t, true)
+		msg, verdict = h.handle(out, query, h.views.View(), t, true)
 	}
 	h.batch.flush()
 	h.shard.observe(time.Since(start), 1)

@@ -59,6 +59,15 @@ func (a *Answer) reset(v *View) {
 	a.Status = Outside
 }
 
+// Release lets go of the View, which a Handler that waits for queries would keep from being
+// forgotten.
+func (a *Answer) Release() {
+	a.view, a.list, a.text, a.alias, a.root4, a.root6 = nil, nil, nil, nil, nil, nil
+	clear(a.targets)
+	clear(a.chain)
+	a.targets, a.chain = a.targets[:0], a.chain[:0]
+}
+
 // fail turns what was found into an answer without records.
 func (a *Answer) fail(s Status) {
 	a.Status, a.alias = s, nil

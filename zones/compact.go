@@ -57,7 +57,7 @@ func (s *store) moveEntries(budget int) (lines int) {
 	m, used := s.moving, s.chunkOf[s.moving.chunk].used
 	for lines < budget && m.line < used {
 		e := s.entry(m.at())
-		n := linesOf(len(e))
+		n := e.lines()
 		if hash := e.u32(hHash); s.has(hash, m.at()) {
 			edits = append(edits, edit{hash, m.at(), s.put(e)})
 		}

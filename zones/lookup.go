@@ -1,8 +1,6 @@
 package zones
 
-import (
-	"bytes"
-)
+import "bytes"
 
 // Query is a question in class IN. Name is in wire form, lower-cased, root byte
 // included; Labels are the offsets in it at which labels begin, leftmost first.
@@ -11,6 +9,8 @@ type Query struct {
 	Labels []uint8
 	Type   uint16
 	NoWait bool // answer with what is known instead of Wait
+
+	spot spot
 }
 
 // tail is the name's last n labels with the root byte.

@@ -67,15 +67,19 @@ func newStore(seed maphash.Seed) *store {
 // linesOf is how many lines n bytes take.
 func linesOf(n int) int { return (n + lineSize - 1) / lineSize }
 
+// lines is how many an entry takes: two at least, so that both can be fetched (seek.go)
+// before its size is known.
+func (e entry) lines() int { return max(2, linesOf(len(e))) }
+
 // put writes an entry and returns its position. Of less than bigEntry bytes it is
 // copied; from there on it is handed over and must not be touched again.
 func (s *store) put(e entry) position {
 	if len(e) >= bigEntry {
 		p := position(s.addChunk(entries, e) << chunkBits)
-		s.count(p, linesOf(len(e)))
+		s.count(p, e.lines())
 		return p
 	}
-	p := s.take(entries, linesOf(len(e)))
+	p := s.take(entries, e.lines())
 	copy(s.chunks[p.chunk()][p.offset():], e)
 	return p
 }
@@ -163,7 +167,7 @@ func (s *store) replace(hash uint32, old position, e entry) int {
 // again changes what an edit of before will have done.
 func (s *store) again(n int, e entry) {
 	if before := s.noted(n); before != nil {
-		s.release(s.edits[n].now, linesOf(len(before)))
+		s.release(s.edits[n].now, before.lines())
 	}
 	s.edits[n].now = 0
 	if e != nil {
@@ -249,7 +253,7 @@ func (s *store) change(edits []edit) bool {
 // settle counts an edit that was made.
 func (s *store) settle(e edit) {
 	if e.old != 0 {
-		s.release(e.old, linesOf(len(s.entry(e.old))))
+		s.release(e.old, s.entry(e.old).lines())
 		s.len--
 	}
 	if e.now != 0 {

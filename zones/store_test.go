@@ -73,7 +73,7 @@ func check(t *testing.T, ix *index, want map[string]string) {
 // account compares the counts that compaction stands on with what is there.
 func (m *storeModel) account() {
 	live := 0
-	m.each(func(e entry) { live += linesOf(len(e)) })
+	m.each(func(e entry) { live += e.lines() })
 	for _, b := range m.root {
 		for i := 0; b != nil && i < fan; i++ {
 			if b[i] != 0 {
