@@ -123,7 +123,7 @@ func (h *handler) quick(out, query []byte, q *question, view *zones.View, p Prot
 	w.Msg, w.Limit = append(out[:0], query[:q.end]...), room
 	w.Msg[2], w.Msg[3] = bitQR|bitAA|query[2]&bitRD, 0
 	binary.BigEndian.PutUint64(w.Msg[4:], 1<<48|uint64(count)<<32)
-	w.WriteAnswer(&h.answer, 0)
+	w.WriteQuick(&h.answer)
 	if q.opt.present {
 		w.Msg[11] = 1
 		w.Msg = appendOPT(w.Msg, &q.opt, h.size, dns.RcodeSuccess, edeNone, 0)

@@ -125,6 +125,15 @@ func (v *View) quickList(e entry, z *Zone, typ uint16) []byte {
 	return own.addresses(typ)
 }
 
+// WriteQuick writes the ANSWER section of a Quick answer, for which there is room.
+func (w *Writer) WriteQuick(a *Answer) {
+	if a.Type == typeA {
+		w.addresses(questionOffset, typeA, a.ttl, a.list, 4)
+		return
+	}
+	w.addresses(questionOffset, typeAAAA, a.ttl, a.list, 16)
+}
+
 // Records is how many records a Quick answer has, and how many bytes they take.
 func (a *Answer) Records() (count, size int) {
 	width := 4

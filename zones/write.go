@@ -122,23 +122,32 @@ func (w *Writer) addresses(owner, typ uint16, ttl uint32, list []byte, width int
 	return Records{Count: uint16(fit), Cut: fit < n}
 }
 
-// few is up to how many addresses are shuffled in registers rather than in a table.
+// few is up to how many addresses are shuffled in a register rather than in a table.
 const few = 16
 
-// identity is the order before a shuffle.
-var identity = [few]uint8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+// order is the addresses that are still to be written, four bits for each.
+type order uint64
+
+const inOrder order = 0xfedcba9876543210
+
+// take takes the r-th address out, the lowest bits' being the first; that one moves up to
+// its place. It is a step of a Fisher-Yates shuffle.
+func (o *order) take(r uint32) int {
+	shift := 4 * r & 63
+	taken := *o >> shift & 15
+	*o = (*o ^ (*o&15^taken)<<shift) >> 4
+	return int(taken)
+}
 
 // fewA fills out with A records of n addresses, in random order.
 func (w *Writer) fewA(out []byte, owner uint16, ttl uint32, list []byte, n int) {
-	order, d := identity, dice{rand: w.Rand}
+	left, d := inOrder, dice{rand: w.Rand}
 	// The head as it stands in memory: pointer, type, class, TTL, length.
 	first := uint64(bits.ReverseBytes16(0xc000|owner)) | uint64(bits.ReverseBytes16(typeA))<<16 |
 		0x0100<<32 | uint64(bits.ReverseBytes16(uint16(ttl>>16)))<<48
 	second := uint64(bits.ReverseBytes16(uint16(ttl))) | 0x0400<<16
-	for i := 0; len(out) >= headSize+4; i++ {
-		j := i + int(d.below(uint32(n-i)))
-		at := 4 * int(order[j&(few-1)])
-		order[j&(few-1)] = order[i&(few-1)]
+	for ; len(out) >= headSize+4; n-- {
+		at := 4 * left.take(d.below(uint32(n)))
 		binary.LittleEndian.PutUint64(out, first)
 		binary.LittleEndian.PutUint64(out[8:], second|uint64(binary.LittleEndian.Uint32(list[at:at+4]))<<32)
 		out = out[headSize+4:]
@@ -147,11 +156,9 @@ func (w *Writer) fewA(out []byte, owner uint16, ttl uint32, list []byte, n int) 
 
 // fewAAAA is fewA for AAAA records.
 func (w *Writer) fewAAAA(out []byte, owner uint16, ttl uint32, list []byte, n int) {
-	order, d := identity, dice{rand: w.Rand}
-	for i := 0; len(out) >= headSize+16; i++ {
-		j := i + int(d.below(uint32(n-i)))
-		at := 16 * int(order[j&(few-1)])
-		order[j&(few-1)] = order[i&(few-1)]
+	left, d := inOrder, dice{rand: w.Rand}
+	for ; len(out) >= headSize+16; n-- {
+		at := 16 * left.take(d.below(uint32(n)))
 		stampHead(out, owner, typeAAAA, ttl, 16)
 		copy(out[headSize:headSize+16], list[at:at+16])
 		out = out[headSize+16:]
