@@ -58,7 +58,6 @@ func (c *checker) backend(at string, owner names.Name, raw *rawBackend) Backend 
 	}
 	if raw.Weight != nil {
 		b.Weight, b.HasWeight = int(*raw.Weight), true
-		c.notYet(at+".weight", "all endpoints are answered alike")
 	}
 	if raw.Priority != 0 {
 		c.notYet(at+".priority", "backends of all priorities are answered")

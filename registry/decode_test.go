@@ -60,9 +60,7 @@ func TestDecodeLongForm(t *testing.T) {
 	docs, problems := Decode("long.yaml", data, options())
 	require.Len(t, docs, 1)
 	assert.Equal(t, []string{
-		"long.yaml:9:13: spec.backends[0].weight: warning: not yet effective: all endpoints are answered alike",
 		"long.yaml:11:11: spec.backends[1].type: warning: not yet effective: answers SERVFAIL until its backend is built in",
-		"long.yaml:14:13: spec.backends[1].weight: warning: not yet effective: all endpoints are answered alike",
 		"long.yaml:15:5: spec.backends[1].health: warning: not yet effective: nothing is probed",
 	}, texts(problems))
 	docs[0].nameAt = document.Place{}
@@ -264,7 +262,6 @@ func TestDecodeShortForm(t *testing.T) {
 	assert.Equal(t, []Backend{{Type: Kubernetes, Locator: "default/bar", Cluster: "east", Port: 80, HasWeight: true, Priority: 2,
 		Namespace: "default", Service: "bar"}}, bare(doc.Backends))
 	assert.Equal(t, []string{
-		"f.yaml:10:11: spec.weight: warning: not yet effective: all endpoints are answered alike",
 		"f.yaml:11:13: spec.priority: warning: not yet effective: backends of all priorities are answered",
 	}, problems)
 }
@@ -546,10 +543,10 @@ func TestDecodeSpecProblems(t *testing.T) {
 // or is zero does not.
 func TestDecodeNotYetEffective(t *testing.T) {
 	const static = "type: Static\nlocator: 10.0.0.1\n"
-	_, problems := one(t, meshService("a.mesh", static+"priority: 0\npolicy: {order: shuffle, locality: none, maxAnswers: 0, panicThreshold: 0}"))
+	_, problems := one(t, meshService("a.mesh", static+"weight: 0\npriority: 0\npolicy: {order: shuffle, locality: none, maxAnswers: 0, panicThreshold: 0}"))
 	assert.Empty(t, problems)
-	_, problems = one(t, meshService("a.mesh", static+"weight: 0\npriority: 1\npolicy: {locality: prefer, maxAnswers: 3, panicThreshold: 50}\nhealth: {tcp: 80}"))
-	assert.Len(t, problems, 6)
+	_, problems = one(t, meshService("a.mesh", static+"priority: 1\npolicy: {locality: prefer, maxAnswers: 3, panicThreshold: 50}\nhealth: {tcp: 80}"))
+	assert.Len(t, problems, 5)
 	for _, p := range problems {
 		assert.Contains(t, p, ": warning: not yet effective: ")
 	}

@@ -157,7 +157,7 @@ func (s *Snapshot) row(p *Part, e *sources.Endpoint, doc *registry.MeshService) 
 	}
 	if doc != nil {
 		b := &doc.Backends[p.Backend]
-		r.Backend, r.Weight = backendText(b), weightOf(b)
+		r.Backend, r.Weight = backendText(b), WeightOf(b)
 		if r.Cluster == "" {
 			r.Cluster = b.Cluster
 		}
@@ -167,8 +167,8 @@ func (s *Snapshot) row(p *Part, e *sources.Endpoint, doc *registry.MeshService) 
 
 func backendText(b *registry.Backend) string { return string(b.Type) + " " + b.Locator }
 
-// weightOf is a backend's weight; 1 where none is written.
-func weightOf(b *registry.Backend) int {
+// WeightOf is a backend's weight; 1 where none is written.
+func WeightOf(b *registry.Backend) int {
 	if b.HasWeight {
 		return b.Weight
 	}

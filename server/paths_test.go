@@ -62,6 +62,13 @@ func pathsWorld(t testing.TB) (w *world, names []string) {
 			{Type: registry.Kubernetes, Namespace: "shop", Service: "api", Cluster: registry.AllClusters},
 		}},
 	})
+	w.resolver.Update(sources.Update{
+		Key: sources.Key{Source: "registryDir", Kind: sources.KindDocument, Name: "weighted.mesh"},
+		Value: &registry.MeshService{Name: dnsnames.MustParse("weighted.mesh"), Backends: []registry.Backend{
+			{Type: registry.Kubernetes, Namespace: "shop", Service: "api", Cluster: registry.AllClusters, Weight: 5, HasWeight: true},
+			{Type: registry.Kubernetes, Namespace: "shop", Service: "large", Cluster: registry.AllClusters},
+		}},
+	})
 	w.flush()
 	for _, service := range []string{"api", "large", "only", "none", "db", "out", "absent", "svc"} {
 		for _, zone := range []string{"cluster.global.", "cluster.c1.", "cluster.c2."} {
@@ -70,7 +77,7 @@ func pathsWorld(t testing.TB) (w *world, names []string) {
 		}
 	}
 	return w, append(names, ".", "mesh.", "cluster.global.", "cluster.c1.", "svc.cluster.global.", "shop.svc.cluster.global.", "a.b.c.d.mesh.",
-		"absent.mesh.", "apps.mesh.", "all.apps.mesh.", "web-0.c1.all.apps.mesh.", "_http._tcp.all.apps.mesh.", "x.all.apps.mesh.", "www.example.com.", "dns-version.cluster.global.", "API.Shop.SVC.cluster.GLOBAL.", "shop.svc.mesh.", "api.shop.xvc.cluster.global.")
+		"absent.mesh.", "weighted.mesh.", "apps.mesh.", "all.apps.mesh.", "web-0.c1.all.apps.mesh.", "_http._tcp.all.apps.mesh.", "x.all.apps.mesh.", "www.example.com.", "dns-version.cluster.global.", "API.Shop.SVC.cluster.GLOBAL.", "shop.svc.mesh.", "api.shop.xvc.cluster.global.")
 }
 
 var pathsTypes = []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeTXT, dns.TypeANY, dns.TypeSOA, dns.TypeAXFR, dns.TypeHTTPS, 65535}

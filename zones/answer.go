@@ -21,6 +21,7 @@ type Answer struct {
 	ttl       uint32
 	expires   int64 // 0: ttl does not count down
 	list      []byte
+	weights   []byte // alias table of list, empty where all are alike
 	text      []byte
 	targets   []targetList
 	count     int    // of all targets
@@ -54,7 +55,7 @@ type targetList struct {
 func (a *Answer) reset(v *View) {
 	a.Zone, a.Asked, a.Serial, a.Stale, a.Type = nil, nil, 0, false, 0
 	a.view, a.ttl, a.expires = v, 0, 0
-	a.alias, a.waitFor, a.waitAlias = nil, nil, false
+	a.weights, a.alias, a.waitFor, a.waitAlias = nil, nil, nil, false
 	a.targets, a.chain, a.count = a.targets[:0], a.chain[:0], 0
 	a.Status = Outside
 }
@@ -62,7 +63,7 @@ func (a *Answer) reset(v *View) {
 // Release lets go of the View, which a Handler that waits for queries would keep from being
 // forgotten.
 func (a *Answer) Release() {
-	a.view, a.list, a.text, a.alias, a.root4, a.root6 = nil, nil, nil, nil, nil, nil
+	a.view, a.list, a.weights, a.text, a.alias, a.root4, a.root6 = nil, nil, nil, nil, nil, nil, nil
 	clear(a.targets)
 	clear(a.chain)
 	a.targets, a.chain = a.targets[:0], a.chain[:0]

@@ -27,7 +27,9 @@ const (
 	hParts   = 40 // list: uint32 offsets of parts
 	hSize    = 48 // uint32, bytes of the entry
 	hHash    = 52 // uint32, by which the index finds it
-	hKey     = 56
+	hWeigh4  = 56 // list: alias table of hA; empty: all addresses are alike
+	hWeigh6  = 64 // list: of hAAAA
+	hKey     = 72
 )
 
 // Flags of the header.
@@ -94,6 +96,14 @@ func (e entry) addresses(typ uint16) []byte {
 		return list(e, hA, 4)
 	}
 	return list(e, hAAAA, 16)
+}
+
+// weights is the alias table of addresses, empty where all are alike.
+func (e entry) weights(typ uint16) []byte {
+	if typ == typeA {
+		return list(e, hWeigh4, aliasSize)
+	}
+	return list(e, hWeigh6, aliasSize)
 }
 
 func (e entry) text() []byte { return list(e, hText, 1) }

@@ -283,6 +283,7 @@ func (v *View) aggregateRoot(q *Query, a *Answer, e entry) {
 		a.fail(e.unknown())
 	case q.Type == typeA || q.Type == typeAAAA:
 		a.addressesOrNoData(q.Type, e.addresses(q.Type))
+		a.weights = e.weights(q.Type)
 	case q.Type == typeSRV:
 		a.Status = NoData
 		for i := range e.parts() {

@@ -23,7 +23,8 @@ type packer struct {
 	ttl     uint32
 	expires int64
 	text    []byte
-	room    int // bytes that host and site labels of a name may take together
+	shares  shares // nil: all addresses are alike
+	room    int    // bytes that host and site labels of a name may take together
 	parts   []partBuilder
 	used    int // parts in use: the others keep their memory
 	set4    set4
@@ -48,7 +49,7 @@ func (p *packer) begin(class byte, key []byte, suffix int) {
 	p.class = class
 	p.key = append(p.key[:0], key...)
 	p.flags, p.ttl, p.expires, p.used = 0, 0, 0, 0
-	p.text = p.text[:0]
+	p.text, p.shares = p.text[:0], nil
 	p.room = names.MaxName - suffix
 }
 

@@ -23,6 +23,7 @@ func (p *packer) finish() entry {
 	if n > 1 || n == 1 && only.flags&pfOwn == 0 {
 		p.writeAggregate(only, n)
 	}
+	p.writeWeights()
 	p.put(hText, span{uint32(len(p.out)), uint32(len(p.text))})
 	p.out = append(p.out, p.text...)
 	p.writeParts()
@@ -78,6 +79,18 @@ func (p *packer) writeAggregate(only *partBuilder, n int) {
 	at = uint32(len(p.out))
 	p.eachAggregated(func(b *partBuilder) { p.out = appendNew6(p.out, p.set6, b.order6) })
 	p.put(hAAAA, span{at, (uint32(len(p.out)) - at) / 16})
+}
+
+// writeWeights writes the alias tables of the whole name's lists.
+func (p *packer) writeWeights() {
+	if p.shares == nil {
+		return
+	}
+	for _, l := range [...]struct{ addresses, weights, width int }{{hA, hWeigh4, 4}, {hAAAA, hWeigh6, 16}} {
+		at := len(p.out)
+		p.out = p.shares.appendAliases(p.out, list(p.out, l.addresses, l.width), l.width)
+		p.put(l.weights, span{uint32(at), uint32(len(p.out)-at) / aliasSize})
+	}
 }
 
 func (p *packer) count4(only *partBuilder, n int) int {

@@ -40,6 +40,7 @@ func (p *Publisher) packMesh(v *View, m *resolver.Mesh, key []byte) entry {
 	pk.begin(classMesh, key, len(key)+len(v.zones.mesh.wire))
 	pk.setTTL(sel.TTL, sel.Expires)
 	pk.text = append(pk.text, m.Doc.Identity...)
+	pk.shares = sharesOf(m, sel)
 	p.addAggregate(v, sel)
 	if sel.Wait {
 		pk.flags |= fWait

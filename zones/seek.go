@@ -104,6 +104,9 @@ func (v *View) Quick(q *Query, a *Answer) bool {
 		return false
 	}
 	a.reset(v)
+	if p.zone.Kind != Cluster {
+		a.weights = e.weights(q.Type)
+	}
 	a.Zone, a.Asked, a.Serial = p.zone, p.zone, v.serials[p.zone.number]
 	a.foundAddresses(q.Type, list, e.u32(hTTL))
 	return true
@@ -127,11 +130,11 @@ func (v *View) quickList(e entry, z *Zone, typ uint16) []byte {
 
 // WriteQuick writes the ANSWER section of a Quick answer, for which there is room.
 func (w *Writer) WriteQuick(a *Answer) {
-	if a.Type == typeA {
-		w.addresses(questionOffset, typeA, a.ttl, a.list, 4)
-		return
+	set := addressSet{a.Type, 4, a.list, a.weights}
+	if a.Type == typeAAAA {
+		set.width = 16
 	}
-	w.addresses(questionOffset, typeAAAA, a.ttl, a.list, 16)
+	w.addresses(questionOffset, a.ttl, set)
 }
 
 // Records is how many records a Quick answer has, and how many bytes they take.

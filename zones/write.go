@@ -48,9 +48,9 @@ func (w *Writer) WriteAnswer(a *Answer, now int64) Records {
 	var rest Records
 	switch a.Type {
 	case typeA:
-		rest = w.addresses(owner, typeA, ttl, a.list, 4)
+		rest = w.addresses(owner, ttl, addressSet{typeA, 4, a.list, a.weights})
 	case typeAAAA:
-		rest = w.addresses(owner, typeAAAA, ttl, a.list, 16)
+		rest = w.addresses(owner, ttl, addressSet{typeAAAA, 16, a.list, a.weights})
 	case typeSRV:
 		rest = w.services(a, owner, ttl)
 	case typeCNAME:
@@ -98,26 +98,40 @@ const (
 	classIN  = 1
 )
 
+// addressSet is addresses of one family, width bytes each; weights is their alias table,
+// empty where all are alike.
+type addressSet struct {
+	typ           uint16
+	width         int
+	list, weights []byte
+}
+
 // addresses writes A or AAAA records: a partial Fisher-Yates shuffle of those that fit.
-func (w *Writer) addresses(owner, typ uint16, ttl uint32, list []byte, width int) Records {
-	n := len(list) / width
-	fit := min(n, (w.Limit-len(w.Msg))/(headSize+width), 0xffff)
+// Where there are weights, the first place is drawn by them.
+func (w *Writer) addresses(owner uint16, ttl uint32, a addressSet) Records {
+	n, width := len(a.list)/a.width, a.width
+	fit := min(n, (w.Limit-len(w.Msg))/(headSize+width))
 	if fit <= 0 {
 		return Records{Cut: n > 0}
 	}
 	out := w.extend(fit * (headSize + width))
+	d := dice{rand: w.Rand}
+	first := d.below(uint32(n))
+	if len(a.weights) > 0 {
+		first = w.drawn(a.weights)
+	}
 	switch {
 	case n > few:
-		for i, j := range w.shuffled(n, fit) {
+		for i, j := range w.shuffled(n, fit, first, &d) {
 			at := out[i*(headSize+width):]
-			stampHead(at, owner, typ, ttl, width)
-			copy(at[headSize:headSize+width], list[int(j)*width:])
+			stampHead(at, owner, a.typ, ttl, width)
+			copy(at[headSize:headSize+width], a.list[int(j)*width:])
 		}
 		w.restore()
-	case typ == typeA:
-		w.fewA(out, owner, ttl, list, n)
+	case width == 4:
+		fewA(out, owner, ttl, a.list, first, &d)
 	default:
-		w.fewAAAA(out, owner, ttl, list, n)
+		fewAAAA(out, owner, ttl, a.list, first, &d)
 	}
 	return Records{Count: uint16(fit), Cut: fit < n}
 }
@@ -139,29 +153,35 @@ func (o *order) take(r uint32) int {
 	return int(taken)
 }
 
-// fewA fills out with A records of n addresses, in random order.
-func (w *Writer) fewA(out []byte, owner uint16, ttl uint32, list []byte, n int) {
-	left, d := inOrder, dice{rand: w.Rand}
+// fewA fills out with A records of a list, the first one given, the others in random order.
+func fewA(out []byte, owner uint16, ttl uint32, list []byte, next uint32, d *dice) {
+	left := inOrder
 	// The head as it stands in memory: pointer, type, class, TTL, length.
 	first := uint64(bits.ReverseBytes16(0xc000|owner)) | uint64(bits.ReverseBytes16(typeA))<<16 |
 		0x0100<<32 | uint64(bits.ReverseBytes16(uint16(ttl>>16)))<<48
 	second := uint64(bits.ReverseBytes16(uint16(ttl))) | 0x0400<<16
-	for ; len(out) >= headSize+4; n-- {
-		at := 4 * left.take(d.below(uint32(n)))
+	for n := uint32(len(list)/4) - 1; ; n-- {
+		at := 4 * left.take(next)
 		binary.LittleEndian.PutUint64(out, first)
 		binary.LittleEndian.PutUint64(out[8:], second|uint64(binary.LittleEndian.Uint32(list[at:at+4]))<<32)
-		out = out[headSize+4:]
+		if out = out[headSize+4:]; len(out) == 0 {
+			return
+		}
+		next = d.below(n)
 	}
 }
 
 // fewAAAA is fewA for AAAA records.
-func (w *Writer) fewAAAA(out []byte, owner uint16, ttl uint32, list []byte, n int) {
-	left, d := inOrder, dice{rand: w.Rand}
-	for ; len(out) >= headSize+16; n-- {
-		at := 16 * left.take(d.below(uint32(n)))
+func fewAAAA(out []byte, owner uint16, ttl uint32, list []byte, next uint32, d *dice) {
+	left := inOrder
+	for n := uint32(len(list)/16) - 1; ; n-- {
+		at := 16 * left.take(next)
 		stampHead(out, owner, typeAAAA, ttl, 16)
 		copy(out[headSize:headSize+16], list[at:at+16])
-		out = out[headSize+16:]
+		if out = out[headSize+16:]; len(out) == 0 {
+			return
+		}
+		next = d.below(n)
 	}
 }
 
@@ -204,17 +224,20 @@ func (d *dice) below(n uint32) uint32 {
 	return uint32(number)
 }
 
-// shuffled returns k different numbers below n, every order equally likely. restore
-// must follow before the next call. The swaps are undone instead of the whole table
-// being made anew, so that the cost is that of k, not of n.
-func (w *Writer) shuffled(n, k int) []uint32 {
+// shuffled returns k different numbers below n, the first one given, the others in any
+// order with equal likelihood. restore must follow before the next call. The swaps are
+// undone instead of the whole table being made anew, so that the cost is that of k, not
+// of n.
+func (w *Writer) shuffled(n, k int, next uint32, d *dice) []uint32 {
 	for len(w.perm) < n {
 		w.perm = append(w.perm, uint32(len(w.perm)))
 	}
 	w.swapped = w.swapped[:0]
-	d := dice{rand: w.Rand}
 	for i := range k {
-		j := uint32(i) + d.below(uint32(n-i))
+		if i > 0 {
+			next = d.below(uint32(n - i))
+		}
+		j := uint32(i) + next
 		w.perm[i], w.perm[j] = w.perm[j], w.perm[i]
 		w.swapped = append(w.swapped, j)
 	}
@@ -231,7 +254,8 @@ func (w *Writer) restore() {
 // services writes SRV records in random order, targets in full (RFC 2782: no
 // compression).
 func (w *Writer) services(a *Answer, owner uint16, ttl uint32) (r Records) {
-	for _, i := range w.shuffled(a.count, min(a.count, 0xffff)) {
+	d := dice{rand: w.Rand}
+	for _, i := range w.shuffled(a.count, min(a.count, 0xffff), d.below(uint32(a.count)), &d) {
 		if !w.service(a, owner, ttl, int(i)) {
 			r.Cut = true
 			break
@@ -426,8 +450,8 @@ func (w *Writer) WriteAdditional(a *Answer, now int64) Records {
 		if len(w.Msg)+size > w.Limit || int(r.Count)+n4+n6 > 0xffff {
 			continue
 		}
-		w.addresses(uint16(g.at), typeA, ttl, g.v4, 4)
-		w.addresses(uint16(g.at), typeAAAA, ttl, g.v6, 16)
+		w.addresses(uint16(g.at), ttl, addressSet{typ: typeA, width: 4, list: g.v4})
+		w.addresses(uint16(g.at), ttl, addressSet{typ: typeAAAA, width: 16, list: g.v6})
 		r.Count += uint16(n4 + n6)
 	}
 	return r
