@@ -40,24 +40,22 @@ func (f *fleet) Publish(s *resolver.Snapshot, c resolver.Changes) {
 	}
 }
 
-// push has the changes published one after the other: the next one is pushed by the
-// owner when the one before is in the View, so that none are coalesced and no time goes
-// into waking up the benchmark in between.
-func (f *fleet) push(changes []sources.Update) {
+// push has n changes published one after the other: the next one is made and pushed by
+// the owner when the one before is in the View, so that none are coalesced, no time goes
+// into waking up the benchmark in between, and none are held before their time.
+func (f *fleet) push(n int, change func(i int) sources.Update) {
 	done := make(chan struct{})
+	next := 1
 	f.published = func() {
-		if len(changes) == 0 {
+		if next == n {
 			f.published = nil
 			close(done)
 			return
 		}
-		next := changes[0]
-		changes = changes[1:]
-		f.resolver.Update(next)
+		next++
+		f.resolver.Update(change(next - 1))
 	}
-	first := changes[0]
-	changes = changes[1:]
-	f.resolver.Update(first)
+	f.resolver.Update(change(0))
 	<-done
 }
 
@@ -91,6 +89,9 @@ func newFleet(tb testing.TB, endpoints int) *fleet {
 	for c := range clusters {
 		for i := range f.services {
 			f.resolver.Update(update(c, i, service(c, i, 0)))
+			if i%10_000 == 0 { // as a source that waits for its backend: no list is pushed at once
+				f.flush()
+			}
 		}
 		f.resolver.Status(sources.Status{Source: clusterName(c), Kind: "kubernetes", Synced: true})
 	}
@@ -103,11 +104,14 @@ func (f *fleet) flush() { require.NoError(f.tb, f.resolver.Flush(context.Backgro
 func namespaceOf(i int) string { return fmt.Sprintf("team-%d", i/perNamespace) }
 func nameOf(i int) string      { return fmt.Sprintf("service-%d", i) }
 
-func update(c, i int, s *sources.Service) sources.Update {
+// podOf is endpoint e of service i: names are as long as those of real clusters.
+func podOf(i, e int) string { return fmt.Sprintf("service-%d-7c9f8d6b5d-%05d", i, e) }
+
+func update(c, i int, s sources.Service) sources.Update {
 	u := sources.Update{Key: sources.Key{
 		Source: clusterName(c), Kind: sources.KindService, Namespace: namespaceOf(i), Name: nameOf(i),
 	}}
-	if s != nil {
+	if s != "" {
 		u.Value = s
 	}
 	return u
@@ -116,16 +120,22 @@ func update(c, i int, s *sources.Service) sources.Update {
 var ports = []sources.Port{{Name: "http", Protocol: sources.TCP, Number: 8080}}
 
 // service is service i of cluster c; round makes its addresses differ.
-func service(c, i, round int) *sources.Service {
-	slice := &sources.Slice{Name: nameOf(i) + "-abcde", Ports: ports}
+func service(c, i, round int) sources.Service {
+	slice := sources.SliceFields{Name: nameOf(i) + "-x7k2p", Ports: ports}
 	for e := range endpointsPerPart {
+		n := i*endpointsPerPart + e
 		slice.Endpoints = append(slice.Endpoints, sources.Endpoint{
-			Address:  address(c, i*endpointsPerPart+e, round),
-			Hostname: fmt.Sprintf("%s-7c9f8d6b5-%05d", nameOf(i), e),
+			Address:  address(c, n, round),
+			Hostname: podOf(i, e),
+			Zone:     fmt.Sprintf("westus2-%d", n%3),
+			Node:     fmt.Sprintf("node-%05d.%s.example.internal", n%5000, clusterName(c)),
 		})
 	}
-	return &sources.Service{Type: sources.ClusterIP, Ports: ports, Slices: []*sources.Slice{slice},
-		ClusterIPs: []netip.Addr{address(200+c, i, 0)}}
+	fields := sources.ServiceFields{
+		Type: sources.ClusterIP, Created: time.Unix(1_700_000_000+int64(i), 0), Ports: ports,
+		Slices: []sources.Slice{slice.Pack()}, ClusterIPs: []netip.Addr{address(200+c, i, 0)},
+	}
+	return fields.Pack()
 }
 
 func address(c, n, round int) netip.Addr {

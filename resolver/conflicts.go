@@ -29,22 +29,22 @@ func (s *Snapshot) Conflicts(g *Group) []string {
 }
 
 // contributing are the members that may be in the aggregate.
-func (s *Snapshot) contributing(g *Group) []Member {
+func (s *Snapshot) contributing(g *Group) []Named {
 	if s.Settings.Excluded(g.ServiceName) {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(s.Equivalent(g)), func(m Member) bool {
+	return slices.DeleteFunc(s.Equivalent(g, nil), func(m Named) bool {
 		r := s.refusal(m.Cluster, g.ServiceName, true)
 		return r == FederatedCluster || r == NotInMayServe
 	})
 }
 
-func (s *Snapshot) typeConflicts(members []Member) (out []string) {
+func (s *Snapshot) typeConflicts(members []Named) (out []string) {
 	by := map[sources.ServiceType][]string{}
 	for _, m := range members {
 		name := s.Clusters[m.Cluster].Name
-		if list := by[m.Service.Type]; len(list) == 0 || list[len(list)-1] != name {
-			by[m.Service.Type] = append(list, name)
+		if list := by[m.Service.Type()]; len(list) == 0 || list[len(list)-1] != name {
+			by[m.Service.Type()] = append(list, name)
 		}
 	}
 	aliases, virtual, headless := by[sources.ExternalName], by[sources.ClusterIP], by[sources.Headless]
@@ -59,7 +59,7 @@ func (s *Snapshot) typeConflicts(members []Member) (out []string) {
 }
 
 // portConflicts compares service ports by name and protocol.
-func (s *Snapshot) portConflicts(members []Member) []string {
+func (s *Snapshot) portConflicts(members []Named) []string {
 	type port struct {
 		name     string
 		protocol sources.Protocol
@@ -68,11 +68,11 @@ func (s *Snapshot) portConflicts(members []Member) []string {
 	var order []port
 	n := 0
 	for _, m := range members {
-		if m.Service.Type == sources.ExternalName {
+		if m.Service.Type() == sources.ExternalName {
 			continue
 		}
 		n++
-		for _, p := range m.Service.Ports {
+		for p := m.Service.Ports().All(); p.Next(); {
 			key := port{p.Name, p.Protocol}
 			if numbers[key] == nil {
 				numbers[key] = map[uint16][]string{}

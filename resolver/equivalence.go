@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	iradix "github.com/hashicorp/go-immutable-radix/v2"
-
 	"github.com/meshdns/meshdns/names"
 	"github.com/meshdns/meshdns/sources"
 )
@@ -15,12 +13,15 @@ import (
 // MatchName the members of a group are equivalent; with MatchLabel those that name the
 // group in their label are, whatever they are called themselves.
 
-// Equivalent are the services that the aggregate name of g stands for.
-func (s *Snapshot) Equivalent(g *Group) []Member {
+// Equivalent appends the services that the aggregate name of g stands for to out.
+func (s *Snapshot) Equivalent(g *Group, out []Named) []Named {
 	if s.Settings.Equivalence.Match == MatchLabel {
-		return g.Labelled
+		return append(out, g.Labelled...)
 	}
-	return g.Members
+	for _, m := range g.Members {
+		out = append(out, Named{g.ServiceName, m})
+	}
+	return out
 }
 
 // Excluded says that the configuration keeps a service name out of the aggregate.
@@ -37,124 +38,121 @@ func labelled(value string) (ServiceName, bool) {
 	return ServiceName{Namespace: namespace, Name: service}, true
 }
 
-// applyService puts one cluster's service, nil when it is gone, into its groups.
-func (o *owner) applyService(txn *iradix.Txn[*Group], key sources.Key, service *sources.Service, t *touched) {
+// applyService puts one cluster's service, "" when it is gone, into its groups.
+func (o *owner) applyService(key sources.Key, service sources.Service, t *touched) {
 	cluster, ok := o.index[key.Source]
 	if !ok {
 		return // a cluster that the settings no longer have
 	}
-	m := Member{Cluster: cluster, ServiceName: ServiceName{key.Namespace, key.Name}, Service: service}
-	old := replaceMember(txn, m)
-	t.services[m.ServiceName] = struct{}{}
-	o.docs.touchService(m.ServiceName, t)
-	o.count(cluster, m.ServiceName, old, service)
-	o.applyLabel(txn, m, old, t)
+	n := Named{ServiceName{key.Namespace, key.Name}, Member{cluster, service}}
+	old := o.replaceMember(n, t)
+	o.docs.touchService(n.ServiceName, t)
+	o.count(cluster, n.ServiceName, old, service)
+	o.applyLabel(n, old, t)
 }
 
 // applyLabel keeps the groups that the old and the new value's labels name.
-func (o *owner) applyLabel(txn *iradix.Txn[*Group], m Member, old *sources.Service, t *touched) {
+func (o *owner) applyLabel(n Named, old sources.Service, t *touched) {
 	if o.settings.Equivalence.Match != MatchLabel {
 		return
 	}
-	var was, is ServiceName
-	var had, has bool
-	if old != nil {
-		was, had = labelled(old.EquivalentTo)
-	}
-	if m.Service != nil {
-		is, has = labelled(m.Service.EquivalentTo)
-	}
+	was, had := labelOf(old)
+	is, has := labelOf(n.Service)
 	if had && (!has || was != is) {
-		gone := m
-		gone.Service = nil
-		replaceLabelled(txn, was, gone)
-		t.services[was] = struct{}{}
+		gone := n
+		gone.Service = ""
+		o.replaceLabelled(was, gone, t)
 		o.docs.touchService(was, t)
 	}
 	if has {
-		replaceLabelled(txn, is, m)
-		t.services[is] = struct{}{}
+		o.replaceLabelled(is, n, t)
 		o.docs.touchService(is, t)
 	}
 }
 
-// replaceMember stores m in its own group and returns the service that was there.
-func replaceMember(txn *iradix.Txn[*Group], m Member) (old *sources.Service) {
-	g := groupOf(txn, m.ServiceName)
-	m.ServiceName = g.ServiceName // one copy of the strings for all clusters
-	g.Members, old = replaced(g.Members, m)
-	store(txn, g)
+// labelOf is the group that a service's equivalence label names.
+func labelOf(service sources.Service) (ServiceName, bool) {
+	if service == "" {
+		return ServiceName{}, false
+	}
+	return labelled(service.EquivalentTo())
+}
+
+// replaceMember stores n in its own group and returns the service that was there.
+func (o *owner) replaceMember(n Named, t *touched) (old sources.Service) {
+	g := o.groupOf(n.ServiceName)
+	i, found := slices.BinarySearchFunc(g.Members, n.Cluster, func(m Member, cluster int) int { return cmp.Compare(m.Cluster, cluster) })
+	if found {
+		old = g.Members[i].Service
+	}
+	g.Members = replaced(g.Members, i, found, n.Member, n.Service != "")
+	o.store(g, t)
 	return old
 }
 
-func replaceLabelled(txn *iradix.Txn[*Group], name ServiceName, m Member) {
-	g := groupOf(txn, name)
-	g.Labelled, _ = replaced(g.Labelled, m)
-	store(txn, g)
+func (o *owner) replaceLabelled(name ServiceName, n Named, t *touched) {
+	g := o.groupOf(name)
+	i, found := slices.BinarySearchFunc(g.Labelled, n, compareNamed)
+	g.Labelled = replaced(g.Labelled, i, found, n, n.Service != "")
+	o.store(g, t)
 }
 
 // groupOf is a copy of the group, or a new one, to change and store.
-func groupOf(txn *iradix.Txn[*Group], name ServiceName) *Group {
-	if g, ok := txn.Get(name.key()); ok {
+func (o *owner) groupOf(name ServiceName) *Group {
+	if g := o.groups.get(&Group{ServiceName: name}); g != nil {
 		next := *g
 		return &next
 	}
 	return &Group{ServiceName: name}
 }
 
-func store(txn *iradix.Txn[*Group], g *Group) {
+func (o *owner) store(g *Group, t *touched) {
 	if len(g.Members) == 0 && len(g.Labelled) == 0 {
-		txn.Delete(g.key())
+		o.groups.remove(g)
+		t.services[g.ServiceName] = nil
 		return
 	}
-	txn.Insert(g.key(), g)
+	o.groups.set(g)
+	t.services[g.ServiceName] = g
 }
 
-// replaced is members with m in its place; a nil Service takes it out. members itself is
-// not changed.
-func replaced(members []Member, m Member) (next []Member, old *sources.Service) {
-	i, found := slices.BinarySearchFunc(members, m, compareMembers)
-	if found {
-		old = members[i].Service
-	}
+// replaced is list with m at i, in the place of the one that is found there; without it
+// when m is not to stay. list itself is not changed.
+func replaced[M any](list []M, i int, found bool, m M, stays bool) []M {
 	switch {
-	case m.Service == nil && !found:
-		return members, nil
-	case m.Service == nil:
-		return slices.Concat(members[:i], members[i+1:]), old
-	case found:
-		next = slices.Clone(members)
+	case found && stays:
+		next := slices.Clone(list)
 		next[i] = m
-		return next, old
+		return next
+	case found:
+		return slices.Concat(list[:i], list[i+1:])
+	case !stays:
+		return list
 	}
-	next = make([]Member, 0, len(members)+1)
-	next = append(next, members[:i]...)
+	next := make([]M, 0, len(list)+1)
+	next = append(next, list[:i]...)
 	next = append(next, m)
-	return append(next, members[i:]...), nil
+	return append(next, list[i:]...)
 }
 
-func compareMembers(a, b Member) int {
-	return cmp.Or(
-		cmp.Compare(a.Cluster, b.Cluster),
-		strings.Compare(a.Namespace, b.Namespace),
-		strings.Compare(a.Name, b.Name))
+func compareNamed(a, b Named) int {
+	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), a.ServiceName.compare(b.ServiceName))
 }
 
 // regroup builds the groups anew under the current cluster numbers; old are the clusters
 // that the present groups count by.
 func (o *owner) regroup(old []ClusterState) {
 	previous := o.groups
-	txn := iradix.New[*Group]().Txn()
+	o.groups = newTree(compareGroups)
 	for i := range o.clusters {
 		o.clusters[i].Live.reset()
 	}
-	it := previous.Root().Iterator()
-	for _, g, ok := it.Next(); ok; _, g, ok = it.Next() {
+	previous.each(nil, func(g *Group) bool {
 		for _, m := range g.Members {
-			o.applyService(txn, sources.Key{
-				Source: old[m.Cluster].Name, Kind: sources.KindService, Namespace: m.Namespace, Name: m.Name,
+			o.applyService(sources.Key{
+				Source: old[m.Cluster].Name, Kind: sources.KindService, Namespace: g.Namespace, Name: g.Name,
 			}, m.Service, &o.touched)
 		}
-	}
-	o.groups = txn.Commit()
+		return true
+	})
 }

@@ -67,7 +67,7 @@ func (s *Snapshot) stand(f *footing, b *registry.Backend, key string) {
 
 // aliasAt is the target of the ExternalName service at a spot; the zero Name for none.
 func (s *Snapshot) aliasAt(at spot) names.Name {
-	m := (*Member)(nil)
+	m := (*Named)(nil)
 	if at.kind == inCluster && at.rest == "" {
 		m = s.Group(at.service).memberOf(at.cluster)
 	}

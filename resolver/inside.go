@@ -255,8 +255,8 @@ func (in *inner) alias(target names.Name, cluster int, sel *Selection) {
 		*sel = *in.resolve(next, at)
 	} else {
 		sel.reset(maxTargetTTL)
-		in.take(sel, in.Members(next.Text()), func(slice *sources.Slice) Part {
-			return Part{Cluster: NoCluster, Site: in.siteLabel(), Slice: slice, Ports: slice.Ports}
+		in.take(sel, in.Members(next.Text()), func(slice sources.Slice) Part {
+			return Part{Cluster: NoCluster, Site: in.siteLabel(), Slice: slice, Ports: slice.Ports()}
 		})
 		sel.settle(in.Snapshot)
 	}
@@ -275,7 +275,7 @@ func (sel *Selection) onlyHost(rest string) {
 			continue
 		}
 		p.Slice = hostOf(p.Slice, rest[1:1+rest[0]])
-		if len(p.Slice.Endpoints) > 0 {
+		if p.Slice.Len() > 0 {
 			parts = append(parts, p)
 		}
 	}
@@ -283,14 +283,14 @@ func (sel *Selection) onlyHost(rest string) {
 }
 
 // hostOf is a slice with the endpoints of one host alone.
-func hostOf(slice *sources.Slice, host string) *sources.Slice {
-	out := &sources.Slice{Name: slice.Name, Ports: slice.Ports}
-	for _, e := range slice.Endpoints {
-		if e.Hostname == host || e.Hostname == "" && names.Dashed(e.Address) == host {
+func hostOf(slice sources.Slice, host string) sources.Slice {
+	out := sources.SliceFields{Name: slice.Name(), Ports: slice.Ports().List()}
+	for list := slice.Endpoints(); list.Next(); {
+		if e := list.Endpoint; e.Hostname == host || e.Hostname == "" && names.Dashed(e.Address) == host {
 			out.Endpoints = append(out.Endpoints, e)
 		}
 	}
-	return out
+	return out.Pack()
 }
 
 // addInner adds what answers for the inner name of a DNS backend. Hosts keep the labels
@@ -305,11 +305,11 @@ func (s *Snapshot) addInner(sel *Selection, doc *registry.MeshService, backend i
 	from := in.resolve(target, at)
 	sel.include(from)
 	var last, step *Inner
-	added := map[*sources.Slice][]Part{} // several ways may lead to one part: names of a level that lead to all of the next
+	added := map[sources.Slice][]Part{} // several ways may lead to one part: names of a level that lead to all of the next
 	for _, p := range from.Parts {
 		if b.SRV {
 			p.Ports = portsNamed(p.Ports, port)
-			if len(p.Ports) == 0 || at.rest != "" {
+			if p.Ports == "" || at.rest != "" {
 				continue
 			}
 		}
@@ -317,7 +317,7 @@ func (s *Snapshot) addInner(sel *Selection, doc *registry.MeshService, backend i
 			last, step = p.Inner, &Inner{target, p.Inner}
 		}
 		p.Backend, p.Virtual, p.Inner = backend, false, step
-		p.Ports = registeredPorts(doc, b, nil, p.Ports)
+		p.Ports = registeredPorts(doc, b, "", p.Ports)
 		if p.Cluster == NoCluster && b.Cluster != registry.LocalCluster && b.Cluster != registry.AllClusters {
 			p.Site = b.Cluster
 		}
@@ -330,16 +330,17 @@ func (s *Snapshot) addInner(sel *Selection, doc *registry.MeshService, backend i
 
 // answersAs says whether another part of the same slice answers with just the same.
 func (p *Part) answersAs(q Part) bool {
-	return p.Cluster == q.Cluster && p.Site == q.Site && p.Refused == q.Refused && slices.Equal(p.Ports, q.Ports)
+	return p.Cluster == q.Cluster && p.Site == q.Site && p.Refused == q.Refused && p.Ports == q.Ports
 }
 
-func portsNamed(ports []sources.Port, want sources.Port) (out []sources.Port) {
-	for _, p := range ports {
-		if names.Lower(p.Name) == want.Name && p.Protocol == want.Protocol && p.Number != 0 {
+func portsNamed(ports sources.Ports, want sources.Port) sources.Ports {
+	var out []sources.Port
+	for list := ports.All(); list.Next(); {
+		if p := list.Port; names.Lower(p.Name) == want.Name && p.Protocol == want.Protocol && p.Number != 0 {
 			out = append(out, p)
 		}
 	}
-	return out
+	return sources.PackPorts(out)
 }
 
 // include takes over what is known of an inner name as a whole.

@@ -92,7 +92,7 @@ func TestInnerChangesTouchWhatStandsOnThem(t *testing.T) {
 	assert.Equal(t, []string{"leaf7.mesh", "other7.mesh"}, last())
 
 	// A service that becomes an alias is stood on no more alone: what it leads to is.
-	g.service("c1", "shop", "api", &sources.Service{Type: sources.ExternalName, ExternalName: "far.example"})
+	g.service("c1", "shop", "api", &sources.ServiceFields{Type: sources.ExternalName, ExternalName: "far.example"})
 	s = g.step()
 	_, sel := registeredAs(s, "a.mesh")
 	assert.True(t, sel.Wait && sel.Partial)

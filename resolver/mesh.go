@@ -210,7 +210,7 @@ func (d *documents) winner(name names.Name) *Mesh {
 		docs[i] = d.byKey[k]
 	}
 	slices.SortFunc(docs, goodFirst)
-	return &Mesh{Doc: docs[0], Losers: docs[1:]}
+	return &Mesh{Doc: docs[0], Losers: docs[1:], key: name.Wire()}
 }
 
 // goodFirst puts documents that can be used first, then by olderFirst.

@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	iradix "github.com/hashicorp/go-immutable-radix/v2"
-
 	"github.com/meshdns/meshdns/names"
 	"github.com/meshdns/meshdns/registry"
 	"github.com/meshdns/meshdns/sources"
@@ -23,13 +21,13 @@ type owner struct {
 	started   time.Time
 
 	settings *Settings
-	clusters []ClusterState       // ordered by name, replaced on change
-	index    map[string]int       // cluster name → index
-	status   map[string]*tracked  // every source by its name
-	docs     *documents           // registry documents and what they stand on
-	groups   *iradix.Tree[*Group] // the trees of the next snapshot
-	mesh     *iradix.Tree[*Mesh]
-	members  *iradix.Tree[*sources.Members]
+	clusters []ClusterState      // ordered by name, replaced on change
+	index    map[string]int      // cluster name → index
+	status   map[string]*tracked // every source by its name
+	docs     *documents          // registry documents and what they stand on
+	groups   *tree[Group]        // the trees of the next snapshot
+	mesh     *tree[Mesh]
+	members  *tree[located]
 	touched  touched
 	current  atomic.Pointer[Snapshot]
 
@@ -51,9 +49,9 @@ func newOwner(c Config, in *inbox) *owner {
 		status:  map[string]*tracked{},
 		docs:    newDocuments(),
 		touched: newTouched(), staleSince: map[string]time.Time{},
-		groups:  iradix.New[*Group](),
-		mesh:    iradix.New[*Mesh](),
-		members: iradix.New[*sources.Members](),
+		groups:  newTree(compareGroups),
+		mesh:    newTree(compareMeshes),
+		members: newTree(compareLocated),
 	}
 	o.useSettings(c.Settings)
 	return o
@@ -62,7 +60,7 @@ func newOwner(c Config, in *inbox) *owner {
 // touched collects a batch's changes without duplicates.
 type touched struct {
 	all      bool
-	services map[ServiceName]struct{}
+	services map[ServiceName]*Group // as they are now; nil: gone
 	mesh     map[names.Name]struct{}
 	members  map[string]struct{}
 	clusters bool // cluster states changed: publish even if nothing else did
@@ -70,7 +68,7 @@ type touched struct {
 
 func newTouched() touched {
 	return touched{
-		services: map[ServiceName]struct{}{},
+		services: map[ServiceName]*Group{},
 		mesh:     map[names.Name]struct{}{},
 		members:  map[string]struct{}{},
 	}
@@ -92,7 +90,9 @@ func (t *touched) changes() Changes {
 	if t.all {
 		return c
 	}
-	c.Services = keys(t.services)
+	for name, g := range t.services {
+		c.Services = append(c.Services, ServiceChange{name, g})
+	}
 	c.Mesh = keys(t.mesh)
 	c.Members = keys(t.members)
 	return c
@@ -129,32 +129,30 @@ func (o *owner) apply(b *batch) {
 }
 
 func (o *owner) applyUpdates(updates []sources.Update, t *touched) {
-	groups, members := o.groups.Txn(), o.members.Txn()
 	now := o.now()
 	for _, u := range updates {
 		o.track(u.Key.Source).Live.succeeded(now)
 		switch u.Key.Kind {
 		case sources.KindService:
-			service, _ := u.Value.(*sources.Service)
-			o.applyService(groups, u.Key, service, t)
+			service, _ := u.Value.(sources.Service)
+			o.applyService(u.Key, service, t)
 		case sources.KindBackend:
 			m, _ := u.Value.(*sources.Members)
-			o.applyMembers(members, u.Key.Name, m, t)
+			o.applyMembers(u.Key.Name, m, t)
 		case sources.KindDocument:
 			doc, _ := u.Value.(*registry.MeshService)
 			o.applyDocument(u.Key, doc)
 		}
 	}
-	o.groups, o.members = groups.Commit(), members.Commit()
 	o.rebuildMesh(t)
 }
 
 // applyMembers takes what a locator stands for now, nil when nobody asks for it any more.
-func (o *owner) applyMembers(txn *iradix.Txn[*sources.Members], key string, m *sources.Members, t *touched) {
+func (o *owner) applyMembers(key string, m *sources.Members, t *touched) {
 	if m == nil {
-		txn.Delete([]byte(key))
+		o.members.remove(&located{key: key})
 	} else {
-		txn.Insert([]byte(key), m)
+		o.members.set(&located{key, m})
 		o.countMembers(key, m)
 	}
 	delete(o.staleSince, key)
@@ -188,16 +186,14 @@ func (o *owner) rebuildMesh(t *touched) {
 	if len(dirty)+len(moved) == 0 {
 		return
 	}
-	txn := o.mesh.Txn()
 	for name := range dirty {
 		t.mesh[name] = struct{}{}
 		if m := o.docs.winner(name); m != nil {
-			txn.Insert([]byte(name.Wire()), m)
+			o.mesh.set(m)
 		} else {
-			txn.Delete([]byte(name.Wire()))
+			o.mesh.remove(&Mesh{key: name.Wire()})
 		}
 	}
-	o.mesh = txn.Commit()
 	s := o.snapshot()
 	for _, names := range []map[names.Name]struct{}{dirty, moved} {
 		for name := range names {
@@ -235,8 +231,8 @@ func (o *owner) want() {
 	o.up.Want(o.docs.wanted(o.settings.UpstreamSource))
 }
 
-// snapshot is what the owner knows now, but for the time and the states of sources that
-// are no clusters.
+// snapshot is what the owner knows now, to read until it changes something, but for the
+// time and the states of sources that are no clusters.
 func (o *owner) snapshot() *Snapshot {
 	return &Snapshot{
 		Settings: o.settings, Clusters: o.clusters, RegistrySynced: o.registrySynced(), GraceOver: o.graceOver,
@@ -247,6 +243,7 @@ func (o *owner) snapshot() *Snapshot {
 // publish makes the next Snapshot and hands it over.
 func (o *owner) publish(c Changes) {
 	s := o.snapshot()
+	s.groups, s.mesh, s.members = o.groups.snapshot(), o.mesh.snapshot(), o.members.snapshot()
 	s.Taken, s.others = o.now(), o.otherSources()
 	o.publisher.Publish(s, c)
 	o.current.Store(s)
@@ -297,15 +294,11 @@ func (o *owner) withdraw(source string, t *touched) {
 }
 
 func (o *owner) withdrawServices(source string, cluster int, t *touched) {
-	txn := o.groups.Txn()
-	it := o.groups.Root().Iterator()
-	for _, g, ok := it.Next(); ok; _, g, ok = it.Next() {
-		for _, m := range g.Members {
-			if m.Cluster == cluster {
-				key := sources.Key{Source: source, Kind: sources.KindService, Namespace: m.Namespace, Name: m.Name}
-				o.applyService(txn, key, nil, t)
-			}
+	o.groups.snapshot().each(nil, func(g *Group) bool {
+		if g.Member(cluster) != nil {
+			key := sources.Key{Source: source, Kind: sources.KindService, Namespace: g.Namespace, Name: g.Name}
+			o.applyService(key, "", t)
 		}
-	}
-	o.groups = txn.Commit()
+		return true
+	})
 }

@@ -39,7 +39,7 @@ func (s *Snapshot) fill(mesh *Mesh, sel *Selection, in *inner) {
 			sel.Unknown = true
 		}
 	}
-	sel.declare(NoCluster, doc.Ports)
+	sel.declare(NoCluster, sources.PackPorts(doc.Ports))
 	sel.settle(s)
 	if sel.staleAbsence && !sel.Usable() {
 		sel.Stale = true
@@ -106,12 +106,8 @@ func (s *Snapshot) addFromCluster(sel *Selection, g *Group, cluster, backend int
 	if g == nil {
 		return
 	}
-	i := slices.IndexFunc(g.Members, func(m Member) bool { return m.Cluster == cluster })
-	if i < 0 {
-		return
-	}
-	m := &g.Members[i]
-	if m.Service.Type == sources.ExternalName {
+	m := g.Member(cluster)
+	if m == nil || m.Service.Type() == sources.ExternalName {
 		return
 	}
 	first := len(sel.Parts)
@@ -124,20 +120,20 @@ func (s *Snapshot) addFromCluster(sel *Selection, g *Group, cluster, backend int
 
 func (s *Snapshot) addStatic(sel *Selection, doc *registry.MeshService, backend int) {
 	b := &doc.Backends[backend]
-	slice := &sources.Slice{Endpoints: make([]sources.Endpoint, len(b.Addresses))}
+	slice := sources.SliceFields{Endpoints: make([]sources.Endpoint, len(b.Addresses))}
 	for i, a := range b.Addresses {
 		slice.Endpoints[i].Address = a
 	}
-	sel.Parts = append(sel.Parts, s.backendPart(doc, backend, slice))
+	sel.Parts = append(sel.Parts, s.backendPart(doc, backend, slice.Pack()))
 }
 
 // addMembers adds what the upstreams said of a locator; m is nil while it was never asked.
 func (s *Snapshot) addMembers(sel *Selection, doc *registry.MeshService, backend int, m *sources.Members) {
-	s.take(sel, m, func(slice *sources.Slice) Part { return s.backendPart(doc, backend, slice) })
+	s.take(sel, m, func(slice sources.Slice) Part { return s.backendPart(doc, backend, slice) })
 }
 
 // take adds members by part, which makes one of a slice.
-func (s *Snapshot) take(sel *Selection, m *sources.Members, part func(*sources.Slice) Part) {
+func (s *Snapshot) take(sel *Selection, m *sources.Members, part func(sources.Slice) Part) {
 	if m == nil {
 		sel.Wait, sel.Unknown, sel.NotReady = true, true, true
 		return
@@ -166,7 +162,7 @@ func (s *Snapshot) take(sel *Selection, m *sources.Members, part func(*sources.S
 
 // backendPart is a part of endpoints that are in no cluster: they stand under the
 // backend's cluster field, else the site.
-func (s *Snapshot) backendPart(doc *registry.MeshService, backend int, slice *sources.Slice) Part {
+func (s *Snapshot) backendPart(doc *registry.MeshService, backend int, slice sources.Slice) Part {
 	b := &doc.Backends[backend]
 	site := b.Cluster
 	if site == registry.LocalCluster || site == registry.AllClusters {
@@ -174,7 +170,7 @@ func (s *Snapshot) backendPart(doc *registry.MeshService, backend int, slice *so
 	}
 	return Part{
 		Cluster: NoCluster, Site: site, Backend: backend, Slice: slice,
-		Ports: registeredPorts(doc, b, nil, slice.Ports),
+		Ports: registeredPorts(doc, b, "", slice.Ports()),
 	}
 }
 
@@ -189,7 +185,7 @@ func (s *Snapshot) siteLabel() string {
 // ports and the slice's meet by name and protocol, where the slice's number wins; a
 // backend's own port stands for the only declared one, or picks the slice's port of that
 // number or of the service port of that number.
-func registeredPorts(doc *registry.MeshService, b *registry.Backend, service *sources.Service, slicePorts []sources.Port) []sources.Port {
+func registeredPorts(doc *registry.MeshService, b *registry.Backend, service sources.Service, slicePorts sources.Ports) sources.Ports {
 	if b.Port != 0 {
 		return backendPort(doc, b, service, slicePorts)
 	}
@@ -198,35 +194,35 @@ func registeredPorts(doc *registry.MeshService, b *registry.Backend, service *so
 	}
 	out := slices.Clone(doc.Ports)
 	for i := range out {
-		for _, p := range slicePorts {
+		for p := slicePorts.All(); p.Next(); {
 			if p.Name == out[i].Name && p.Protocol == out[i].Protocol && p.Number != 0 {
 				out[i].Number = p.Number
 			}
 		}
 	}
-	return out
+	return sources.PackPorts(out)
 }
 
-func backendPort(doc *registry.MeshService, b *registry.Backend, service *sources.Service, slicePorts []sources.Port) []sources.Port {
+func backendPort(doc *registry.MeshService, b *registry.Backend, service sources.Service, slicePorts sources.Ports) sources.Ports {
 	if len(doc.Ports) == 1 {
 		only := doc.Ports[0]
 		only.Number = b.Port
-		return []sources.Port{only}
+		return sources.PackPorts([]sources.Port{only})
 	}
 	name, known := servicePortName(service, b.Port)
-	for _, p := range slicePorts {
+	for p := slicePorts.All(); p.Next(); {
 		if p.Number == b.Port || known && p.Name == name {
-			return []sources.Port{p}
+			return sources.PackPorts([]sources.Port{p.Port})
 		}
 	}
-	return append(slices.Clone(doc.Ports), sources.Port{Number: b.Port})
+	return sources.PackPorts(append(slices.Clone(doc.Ports), sources.Port{Number: b.Port}))
 }
 
-func servicePortName(service *sources.Service, number uint16) (string, bool) {
-	if service == nil {
+func servicePortName(service sources.Service, number uint16) (string, bool) {
+	if service == "" {
 		return "", false
 	}
-	for _, p := range service.Ports {
+	for p := service.Ports().All(); p.Next(); {
 		if p.Number == number {
 			return p.Name, true
 		}

@@ -4,7 +4,7 @@
 // An update's way: a source calls Update (inbox.go, bursts coalesce while the owner is
 // busy) → the owner goroutine takes the batch (owner.go) → services join their groups
 // (equivalence.go), documents and locators the registered names that use them (mesh.go)
-// → a copy-on-write Snapshot (snapshot.go) → Publisher.Publish with the list of what was
+// → a copy-on-write Snapshot (snapshot.go, of trees as in tree.go) → Publisher.Publish with the list of what was
 // touched; zones repacks those names and nothing else.
 //
 // An answer's endpoints: Snapshot.Aggregate, InCluster (select.go) and Registered
@@ -36,10 +36,16 @@ type Publisher interface {
 
 // Changes lists what a Snapshot touches. Entries are unique.
 type Changes struct {
-	All      bool          // everything may have changed: settings, or an age that concerns many
-	Services []ServiceName // groups with a changed member
-	Mesh     []names.Name  // registered names: documents, or what they stand on
-	Members  []string      // backend keys whose Members changed
+	All      bool            // everything may have changed: settings, or an age that concerns many
+	Services []ServiceChange // groups with a changed member
+	Mesh     []names.Name    // registered names: documents, or what they stand on
+	Members  []string        // backend keys whose Members changed
+}
+
+// ServiceChange is a group that changed; a nil Group says that it is gone.
+type ServiceChange struct {
+	ServiceName
+	Group *Group
 }
 
 // Upstreams resolves DNS locators.

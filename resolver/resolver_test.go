@@ -59,20 +59,20 @@ func threeClusters() *Settings {
 	}
 }
 
-func (g *rig) service(cluster, namespace, name string, s *sources.Service) {
+func (g *rig) service(cluster, namespace, name string, s *sources.ServiceFields) {
 	u := sources.Update{Key: sources.Key{Source: cluster, Kind: sources.KindService, Namespace: namespace, Name: name}}
 	if s != nil {
-		u.Value = s
+		u.Value = s.Pack()
 	}
 	g.r.Update(u)
 }
 
-func plain(addresses ...string) *sources.Service {
-	slice := &sources.Slice{Name: "s", Ports: []sources.Port{{Name: "http", Number: 80}}}
+func plain(addresses ...string) *sources.ServiceFields {
+	slice := &sources.SliceFields{Name: "s", Ports: []sources.Port{{Name: "http", Number: 80}}}
 	for _, a := range addresses {
 		slice.Endpoints = append(slice.Endpoints, sources.Endpoint{Address: netip.MustParseAddr(a)})
 	}
-	return &sources.Service{Type: sources.ClusterIP, Ports: []sources.Port{{Name: "http", Number: 80}}, Slices: []*sources.Slice{slice}}
+	return &sources.ServiceFields{Type: sources.ClusterIP, Ports: []sources.Port{{Name: "http", Number: 80}}, Slices: []sources.Slice{slice.Pack()}}
 }
 
 // answered are the addresses that the aggregate of a service answers with.
@@ -163,18 +163,20 @@ func TestFaults22Provenance(t *testing.T) {
 
 // TestReadiness is DNS_RULES 16 and CASES C88–C92 over clusters.
 func TestReadiness(t *testing.T) {
-	state := func(states ...sources.EndpointState) *sources.Service {
+	state := func(states ...sources.EndpointState) *sources.ServiceFields {
 		s := plain()
+		slice := s.Slices[0].Fields()
 		for i, st := range states {
-			s.Slices[0].Endpoints = append(s.Slices[0].Endpoints, sources.Endpoint{
+			slice.Endpoints = append(slice.Endpoints, sources.Endpoint{
 				Address: netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}), State: st,
 			})
 		}
+		s.Slices[0] = slice.Pack()
 		return s
 	}
 	for _, c := range []struct {
 		name   string
-		c1, c2 *sources.Service
+		c1, c2 *sources.ServiceFields
 		want   int
 	}{
 		{"ready only", state(sources.Ready, sources.NotReady), nil, 1},
@@ -196,9 +198,10 @@ func TestReadiness(t *testing.T) {
 func TestC92OneAddressTwice(t *testing.T) {
 	for _, swap := range []bool{false, true} {
 		s := plain("192.0.2.5")
-		unready := &sources.Slice{Name: "a", Endpoints: []sources.Endpoint{{Address: netip.MustParseAddr("192.0.2.5"), State: sources.NotReady}}}
+		fields := sources.SliceFields{Name: "a", Endpoints: []sources.Endpoint{{Address: netip.MustParseAddr("192.0.2.5"), State: sources.NotReady}}}
+		unready := fields.Pack()
 		if swap {
-			s.Slices = []*sources.Slice{unready, s.Slices[0]}
+			s.Slices = []sources.Slice{unready, s.Slices[0]}
 		} else {
 			s.Slices = append(s.Slices, unready)
 		}
@@ -268,7 +271,11 @@ func TestCoalesced(t *testing.T) {
 	published := len(g.got)
 	g.step()
 	require.Len(t, g.got, published+1)
-	assert.ElementsMatch(t, []ServiceName{{"shop", "api"}, {"shop", "cart"}}, g.got[published].Services)
+	s := g.r.Snapshot()
+	assert.ElementsMatch(t, []ServiceChange{
+		{ServiceName{"shop", "api"}, s.Group(ServiceName{"shop", "api"})},
+		{ServiceName{"shop", "cart"}, s.Group(ServiceName{"shop", "cart"})},
+	}, g.got[published].Services)
 }
 
 // slowUpstreams counts what it is asked.

@@ -48,8 +48,8 @@ func (s *Snapshot) rows(sel *Selection, doc *registry.MeshService, byHost bool) 
 	at := map[rowKey]int{}
 	for i := range sel.Parts {
 		p := &sel.Parts[i]
-		for j := range p.Slice.Endpoints {
-			e := &p.Slice.Endpoints[j]
+		for list := p.Slice.Endpoints(); list.Next(); {
+			e := &list.Endpoint
 			row := s.row(p, e, doc)
 			key := rowKey{address: e.Address, site: p.Site}
 			if byHost {
@@ -136,7 +136,7 @@ func (s *Snapshot) aliasTroubles(b *registry.Backend) (out []string) {
 	}
 	for i := range g.Members {
 		m := &g.Members[i]
-		if m.Service.Type == sources.ExternalName && s.asked(b.Cluster, m.Cluster) {
+		if m.Service.Type() == sources.ExternalName && s.asked(b.Cluster, m.Cluster) {
 			out = append(out, fmt.Sprintf("%s is an alias (ExternalName) in cluster %s: it is not followed",
 				backendText(b), s.Clusters[m.Cluster].Name))
 		}
@@ -146,7 +146,7 @@ func (s *Snapshot) aliasTroubles(b *registry.Backend) (out []string) {
 
 func (s *Snapshot) row(p *Part, e *sources.Endpoint, doc *registry.MeshService) Row {
 	r := Row{
-		Address: e.Address, Host: e.Hostname, Site: p.Site, Ports: p.Ports,
+		Address: e.Address, Host: e.Hostname, Site: p.Site, Ports: p.Ports.List(),
 		Endpoint: e.State, Reason: p.Reason(e), Backend: "Kubernetes " + p.Member.String(), Via: p.Inner.Path(),
 	}
 	if r.Host == "" {
@@ -176,7 +176,7 @@ func WeightOf(b *registry.Backend) int {
 }
 
 // Backends lists what a group's aggregate is made of, as the services API shows it.
-func (s *Snapshot) Backends(members []Member) []string {
+func (s *Snapshot) Backends(members []Named) []string {
 	out := make([]string, len(members))
 	for i, m := range members {
 		out[i] = "Kubernetes " + m.ServiceName.String() + " (" + s.Clusters[m.Cluster].Name + ")"

@@ -44,7 +44,8 @@ type Selection struct {
 	// Age instead.
 	Stale bool
 
-	staleAbsence bool // a failing backend's last word, be it that it has nothing, is used
+	staleAbsence bool    // a failing backend's last word, be it that it has nothing, is used
+	equivalent   []Named // of Aggregate
 }
 
 // Declared is a port that a service or document declares itself.
@@ -53,15 +54,16 @@ type Declared struct {
 	sources.Port
 }
 
-func (sel *Selection) declare(cluster int, ports []sources.Port) {
-	for _, p := range ports {
-		sel.Declared = append(sel.Declared, Declared{cluster, p})
+func (sel *Selection) declare(cluster int, ports sources.Ports) {
+	for list := ports.All(); list.Next(); {
+		sel.Declared = append(sel.Declared, Declared{cluster, list.Port})
 	}
 }
 
 func (sel *Selection) reset(ttl time.Duration) {
-	parts, declared := sel.Parts[:0], sel.Declared[:0]
-	*sel = Selection{Parts: parts, Declared: declared, TTL: ttl}
+	*sel = Selection{
+		Parts: sel.Parts[:0], Declared: sel.Declared[:0], equivalent: sel.equivalent[:0], TTL: ttl,
+	}
 }
 
 // Part is one slice's endpoints under one verdict.
@@ -70,8 +72,8 @@ type Part struct {
 	Site    string // label(s) that hosts of this part stand under
 	Backend int    // index into the document's backends; -1 outside the registry
 	Member  ServiceName
-	Slice   *sources.Slice
-	Ports   []sources.Port // ports of the slice's endpoints, as this name has them
+	Slice   sources.Slice
+	Ports   sources.Ports // ports of the slice's endpoints, as this name has them
 	// Virtual: the addresses are a service's own (ClusterIPs), no hosts of it.
 	Virtual bool
 	// Refused keeps the whole part out, unless it is Included.
@@ -152,8 +154,7 @@ func (p *Part) usable(state sources.EndpointState) bool {
 	if !p.Refused.In() {
 		return false
 	}
-	for i := range p.Slice.Endpoints {
-		e := &p.Slice.Endpoints[i]
+	for e := p.Slice.Endpoints(); e.Next(); {
 		if e.State == state && (len(p.cidrs) == 0 || within(p.cidrs, e.Address)) {
 			return true
 		}
@@ -201,26 +202,27 @@ func (s *Snapshot) age(cluster int) Age {
 // Aggregate fills sel with what answers for g's name in the aggregate zone.
 func (s *Snapshot) Aggregate(g *Group, sel *Selection) {
 	sel.reset(s.Settings.TTL)
-	var oldest *Member
-	members, excluded := s.Equivalent(g), s.Settings.Excluded(g.ServiceName)
+	var oldest *Named
+	sel.equivalent = s.Equivalent(g, sel.equivalent)
+	members, excluded := sel.equivalent, s.Settings.Excluded(g.ServiceName)
 	for i := range members {
 		m := &members[i]
 		refused := s.refusal(m.Cluster, g.ServiceName, true)
 		if excluded {
 			refused = ExcludedName
 		}
-		if m.Service.Type == sources.ExternalName {
+		if m.Service.Type() == sources.ExternalName {
 			continue // DNS_RULES 18: an alias is no part of the aggregate
 		}
 		s.addService(sel, m, -1, refused)
 		if refused == StaleExpired && s.Clusters[m.Cluster].Staleness.Then != ThenDrop {
 			sel.Exists, sel.Unknown = true, true
 		}
-		if refused.In() && (oldest == nil || m.Service.Created.Before(oldest.Service.Created)) {
+		if refused.In() && (oldest == nil || m.Service.Created().Before(oldest.Service.Created())) {
 			oldest = m
 		}
 	}
-	if oldest != nil && oldest.Service.Type == sources.ClusterIP {
+	if oldest != nil && oldest.Service.Type() == sources.ClusterIP {
 		sel.Exists = true
 	}
 	s.declare(sel, members, g.ServiceName)
@@ -228,14 +230,14 @@ func (s *Snapshot) Aggregate(g *Group, sel *Selection) {
 }
 
 // declare lists the ports of ClusterIP services: their names exist as the service's own.
-func (s *Snapshot) declare(sel *Selection, members []Member, name ServiceName) {
+func (s *Snapshot) declare(sel *Selection, members []Named, name ServiceName) {
 	if !sel.Exists {
 		return
 	}
 	for i := range members {
 		m := &members[i]
-		if m.Service.Type == sources.ClusterIP && s.refusal(m.Cluster, name, true).In() {
-			sel.declare(m.Cluster, m.Service.Ports)
+		if m.Service.Type() == sources.ClusterIP && s.refusal(m.Cluster, name, true).In() {
+			sel.declare(m.Cluster, m.Service.Ports())
 		}
 	}
 }
@@ -243,27 +245,27 @@ func (s *Snapshot) declare(sel *Selection, members []Member, name ServiceName) {
 // InCluster fills sel with what answers for one cluster's service in that cluster's own
 // zone (DNS_RULES 15): by the Kubernetes DNS specification in the site's cluster, by
 // reach elsewhere.
-func (s *Snapshot) InCluster(m *Member, sel *Selection) {
+func (s *Snapshot) InCluster(m *Named, sel *Selection) {
 	sel.reset(s.Settings.TTL)
 	c := &s.Clusters[m.Cluster]
 	service := m.Service
 	switch {
 	case c.Age == Expired:
 		s.addSlices(sel, m, -1, StaleExpired)
-	case service.Type == sources.ExternalName:
+	case service.Type() == sources.ExternalName:
 		sel.Exists = true
 		sel.Alias = m.alias()
 		return
-	case service.Type == sources.ClusterIP && (c.Name == s.Settings.Site || c.Reach == ReachClusterIP):
+	case service.Type() == sources.ClusterIP && (c.Name == s.Settings.Site || c.Reach == ReachClusterIP):
 		sel.Exists = true
-		sel.declare(m.Cluster, service.Ports)
+		sel.declare(m.Cluster, service.Ports())
 		own := s.virtualPart(m, -1, Included)
 		own.cidrs = nil // they bound endpoints; the cluster's own zone has its cluster IPs
 		sel.Parts = append(sel.Parts, own)
 	default:
-		sel.Exists = service.Type == sources.ClusterIP
+		sel.Exists = service.Type() == sources.ClusterIP
 		if sel.Exists {
-			sel.declare(m.Cluster, service.Ports)
+			sel.declare(m.Cluster, service.Ports())
 		}
 		s.addSlices(sel, m, -1, Included)
 	}
@@ -285,8 +287,8 @@ func (sel *Selection) limitTTL(m *sources.Members) {
 }
 
 // addService adds a cluster's service by the cluster's reach.
-func (s *Snapshot) addService(sel *Selection, m *Member, backend int, refused Reason) {
-	if m.Service.Type == sources.ClusterIP && s.Clusters[m.Cluster].Reach == ReachClusterIP {
+func (s *Snapshot) addService(sel *Selection, m *Named, backend int, refused Reason) {
+	if m.Service.Type() == sources.ClusterIP && s.Clusters[m.Cluster].Reach == ReachClusterIP {
 		p := s.virtualPart(m, backend, refused)
 		p.Virtual = false // in a name of several services each cluster IP is a host
 		if refused.In() && !servedBehind(m.Service) {
@@ -298,31 +300,33 @@ func (s *Snapshot) addService(sel *Selection, m *Member, backend int, refused Re
 	s.addSlices(sel, m, backend, refused)
 }
 
-func (s *Snapshot) addSlices(sel *Selection, m *Member, backend int, refused Reason) {
+func (s *Snapshot) addSlices(sel *Selection, m *Named, backend int, refused Reason) {
 	c := &s.Clusters[m.Cluster]
-	for _, slice := range m.Service.Slices {
+	for list := m.Service.Slices(); list.Next(); {
 		sel.Parts = append(sel.Parts, Part{
 			Cluster: m.Cluster, Site: c.Name, Backend: backend, Member: m.ServiceName,
-			Slice: slice, Ports: slice.Ports, Refused: refused, cidrs: c.CIDRs,
+			Slice: list.Slice, Ports: list.Ports(), Refused: refused, cidrs: c.CIDRs,
 		})
 	}
 }
 
 // virtualPart is a service's cluster IPs as a part.
-func (s *Snapshot) virtualPart(m *Member, backend int, refused Reason) Part {
+func (s *Snapshot) virtualPart(m *Named, backend int, refused Reason) Part {
 	c := &s.Clusters[m.Cluster]
-	slice := &sources.Slice{Endpoints: make([]sources.Endpoint, len(m.Service.ClusterIPs))}
-	for i, a := range m.Service.ClusterIPs {
-		slice.Endpoints[i].Address = a
-	}
+	own := m.Service.Own()
 	return Part{
-		Cluster: m.Cluster, Site: c.Name, Backend: backend, Member: m.ServiceName, Slice: slice,
-		Ports: m.Service.Ports, Virtual: true, Refused: refused, cidrs: c.CIDRs,
+		Cluster: m.Cluster, Site: c.Name, Backend: backend, Member: m.ServiceName, Slice: own,
+		Ports: own.Ports(), Virtual: true, Refused: refused, cidrs: c.CIDRs,
 	}
 }
 
-func servedBehind(service *sources.Service) bool {
-	return slices.ContainsFunc(service.Slices, func(s *sources.Slice) bool {
-		return slices.ContainsFunc(s.Endpoints, func(e sources.Endpoint) bool { return e.State != sources.NotReady })
-	})
+func servedBehind(service sources.Service) bool {
+	for list := service.Slices(); list.Next(); {
+		for e := list.Endpoints(); e.Next(); {
+			if e.State != sources.NotReady {
+				return true
+			}
+		}
+	}
+	return false
 }

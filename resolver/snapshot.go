@@ -1,10 +1,9 @@
 package resolver
 
 import (
+	"cmp"
 	"strings"
 	"time"
-
-	iradix "github.com/hashicorp/go-immutable-radix/v2"
 
 	"github.com/meshdns/meshdns/names"
 	"github.com/meshdns/meshdns/registry"
@@ -26,10 +25,10 @@ type Snapshot struct {
 	// GraceOver: the start-up grace has ended.
 	GraceOver bool
 
-	groups  *iradix.Tree[*Group]           // by ServiceName.key
-	mesh    *iradix.Tree[*Mesh]            // by the name's wire form
-	members *iradix.Tree[*sources.Members] // by BackendKey
-	others  []SourceState                  // sources that are not clusters
+	groups  *tree[Group]   // by namespace and name
+	mesh    *tree[Mesh]    // by the name's wire form
+	members *tree[located] // by BackendKey
+	others  []SourceState  // sources that are not clusters
 }
 
 // ServiceName is a namespace and a name in it.
@@ -37,11 +36,8 @@ type ServiceName struct {
 	Namespace, Name string
 }
 
-func (s ServiceName) key() []byte {
-	b := make([]byte, 0, len(s.Namespace)+1+len(s.Name))
-	b = append(b, s.Namespace...)
-	b = append(b, '/')
-	return append(b, s.Name...)
+func (s *ServiceName) compare(t ServiceName) int {
+	return cmp.Or(strings.Compare(s.Namespace, t.Namespace), strings.Compare(s.Name, t.Name))
 }
 
 // String is namespace/name.
@@ -54,14 +50,21 @@ type Group struct {
 	Members []Member
 	// Labelled are the services that name this one in their equivalence label, ordered
 	// by cluster, namespace, name. Only with MatchLabel.
-	Labelled []Member
+	Labelled []Named
 }
+
+func compareGroups(a, b *Group) int { return a.ServiceName.compare(b.ServiceName) }
 
 // Member is one cluster's service.
 type Member struct {
 	Cluster int // index into Snapshot.Clusters
+	Service sources.Service
+}
+
+// Named is a Member with its name.
+type Named struct {
 	ServiceName
-	Service *sources.Service
+	Member
 }
 
 // Mesh is a registered name.
@@ -69,64 +72,68 @@ type Mesh struct {
 	Doc *registry.MeshService
 	// Losers are documents of the same name that another one, older, keeps out.
 	Losers []*registry.MeshService
+
+	key string // the name's wire form
 }
+
+func compareMeshes(a, b *Mesh) int { return strings.Compare(a.key, b.key) }
+
+// located is what a locator stands for.
+type located struct {
+	key     string // BackendKey
+	members *sources.Members
+}
+
+func compareLocated(a, b *located) int { return strings.Compare(a.key, b.key) }
 
 // Group returns the group of a service name, nil when no cluster has it.
 func (s *Snapshot) Group(name ServiceName) *Group {
-	g, _ := s.groups.Get(name.key())
-	return g
+	return s.groups.get(&Group{ServiceName: name})
 }
 
 // Mesh returns a registered name, nil when it is not registered.
 func (s *Snapshot) Mesh(name names.Name) *Mesh {
-	m, _ := s.mesh.Get([]byte(name.Wire()))
-	return m
+	return s.mesh.get(&Mesh{key: name.Wire()})
 }
 
 // Members returns what a DNS, cloud or Consul locator stands for, nil when nothing is
 // known of it.
 func (s *Snapshot) Members(backendKey string) *sources.Members {
-	m, _ := s.members.Get([]byte(backendKey))
-	return m
+	if l := s.members.get(&located{key: backendKey}); l != nil {
+		return l.members
+	}
+	return nil
 }
 
-// EachGroup calls f for every group in the order of namespace/name from after (not
-// included; "" for the start) until f returns false.
+// EachGroup calls f for every group in the order of namespace and name from after
+// (namespace/name, not included; "" for the start) until f returns false.
 func (s *Snapshot) EachGroup(after string, f func(*Group) bool) {
-	it := s.groups.Root().Iterator()
-	it.SeekLowerBound([]byte(after))
-	for key, g, ok := it.Next(); ok; key, g, ok = it.Next() {
-		if string(key) != after && !f(g) {
-			return
-		}
-	}
+	namespace, name, _ := strings.Cut(after, "/")
+	from := &Group{ServiceName: ServiceName{namespace, name}}
+	s.groups.each(from, func(g *Group) bool {
+		return g.ServiceName == from.ServiceName || f(g)
+	})
 }
 
 // EachMesh calls f for every registered name in the order of the wire form from after
 // (not included; "" for the start) until f returns false.
 func (s *Snapshot) EachMesh(after string, f func(*Mesh) bool) {
-	it := s.mesh.Root().Iterator()
-	it.SeekLowerBound([]byte(after))
-	for key, m, ok := it.Next(); ok; key, m, ok = it.Next() {
-		if string(key) != after && !f(m) {
-			return
-		}
-	}
+	s.mesh.each(&Mesh{key: after}, func(m *Mesh) bool { return m.key == after || f(m) })
 }
 
 // Endpoints is how many endpoints the services have, in whatever state.
 func (g *Group) Endpoints() int {
 	n := 0
 	for _, m := range g.Members {
-		for _, s := range m.Service.Slices {
-			n += len(s.Endpoints)
+		for list := m.Service.Slices(); list.Next(); {
+			n += list.Len()
 		}
 	}
 	return n
 }
 
 // memberOf is Member of a group that may be nil.
-func (g *Group) memberOf(cluster int) *Member {
+func (g *Group) memberOf(cluster int) *Named {
 	if g == nil {
 		return nil
 	}
@@ -136,17 +143,17 @@ func (g *Group) memberOf(cluster int) *Member {
 // alias is the target of an ExternalName service, the zero Name for others and for what is
 // no name.
 func (m *Member) alias() (target names.Name) {
-	if m.Service.Type == sources.ExternalName {
-		target, _ = names.Parse(strings.TrimSpace(m.Service.ExternalName))
+	if m.Service.Type() == sources.ExternalName {
+		target, _ = names.Parse(strings.TrimSpace(m.Service.ExternalName()))
 	}
 	return target
 }
 
 // Member is the service of a cluster, nil when it has none of the name.
-func (g *Group) Member(cluster int) *Member {
-	for i := range g.Members {
-		if g.Members[i].Cluster == cluster {
-			return &g.Members[i]
+func (g *Group) Member(cluster int) *Named {
+	for _, m := range g.Members {
+		if m.Cluster == cluster {
+			return &Named{g.ServiceName, m}
 		}
 	}
 	return nil
@@ -164,8 +171,8 @@ func (s *Snapshot) Cluster(name string) int {
 
 // EachMembers calls f for the key of every locator that something is known of.
 func (s *Snapshot) EachMembers(f func(backendKey string)) {
-	it := s.members.Root().Iterator()
-	for key, _, ok := it.Next(); ok; key, _, ok = it.Next() {
-		f(string(key))
-	}
+	s.members.each(nil, func(l *located) bool {
+		f(l.key)
+		return true
+	})
 }

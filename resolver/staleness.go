@@ -277,37 +277,37 @@ func (o *owner) otherSources() []SourceState {
 }
 
 // count keeps the numbers of a cluster's services and endpoints.
-func (o *owner) count(cluster int, name ServiceName, old, now *sources.Service) {
+func (o *owner) count(cluster int, name ServiceName, old, now sources.Service) {
 	c := &o.clusters[cluster]
 	refused := c.Role != Federated && !c.allows(name)
-	var before, after []*sources.Slice
-	if old != nil {
-		before = old.Slices
+	if old != "" {
 		c.Live.Services.Add(-1)
 	}
-	if now != nil {
-		after = now.Slices
+	if now != "" {
 		c.Live.Services.Add(+1)
 	}
-	for i := range max(len(before), len(after)) { // most slices are shared
-		switch {
-		case i < len(before) && i < len(after) && before[i] == after[i]:
-			continue
-		case i < len(before):
-			c.tally(before[i], refused, -1)
+	for before, after := old.Slices(), now.Slices(); ; { // most slices are in both
+		had, has := before.Next(), after.Next()
+		if !had && !has {
+			return
 		}
-		if i < len(after) {
-			c.tally(after[i], refused, +1)
+		if had && has && before.Slice == after.Slice {
+			continue
+		}
+		if had {
+			c.tally(before.Slice, refused, -1)
+		}
+		if has {
+			c.tally(after.Slice, refused, +1)
 		}
 	}
 }
 
 // tally counts a slice's endpoints; refused says that mayServe keeps all of them out.
-func (c *ClusterState) tally(slice *sources.Slice, refused bool, by int64) {
+func (c *ClusterState) tally(slice sources.Slice, refused bool, by int64) {
 	l := c.Live
 	var states [3]int64
-	for i := range slice.Endpoints {
-		e := &slice.Endpoints[i]
+	for e := slice.Endpoints(); e.Next(); {
 		states[e.State] += by
 		if refused || len(c.CIDRs) > 0 && !within(c.CIDRs, e.Address) {
 			l.Refused.Add(by)
@@ -328,7 +328,7 @@ func (o *owner) countMembers(key string, m *sources.Members) {
 	tr := o.track(o.settings.UpstreamSource + ":" + key)
 	n := 0
 	for _, slice := range m.Slices {
-		n += len(slice.Endpoints)
+		n += slice.Len()
 	}
 	tr.Live.Endpoints[sources.Ready].Store(int64(n))
 }

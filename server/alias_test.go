@@ -14,8 +14,8 @@ import (
 	"github.com/meshdns/meshdns/sources"
 )
 
-func alias(target string) *sources.Service {
-	return &sources.Service{Type: sources.ExternalName, ExternalName: target}
+func alias(target string) *sources.ServiceFields {
+	return &sources.ServiceFields{Type: sources.ExternalName, ExternalName: target}
 }
 
 func (w *world) members(host string, m *sources.Members) {
@@ -24,11 +24,11 @@ func (w *world) members(host string, m *sources.Members) {
 }
 
 func found(addresses ...string) *sources.Members {
-	s := &sources.Slice{}
+	s := &sources.SliceFields{}
 	for _, a := range addresses {
 		s.Endpoints = append(s.Endpoints, endpoint(a, "", sources.Ready))
 	}
-	return &sources.Members{Outcome: sources.Found, Last: sources.Found, EverAnswered: true, Slices: []*sources.Slice{s}, TTL: 30 * time.Second}
+	return &sources.Members{Outcome: sources.Found, Last: sources.Found, EverAnswered: true, Slices: []sources.Slice{s.Pack()}, TTL: 30 * time.Second}
 }
 
 // TestAliases is DNS_RULES 18: an ExternalName's chain, its final rcode, its SOA.

@@ -71,10 +71,10 @@ func (w *world) flush() {
 	require.NoError(w.t, w.resolver.Flush(context.Background()))
 }
 
-func (w *world) put(cluster, namespace, name string, s *sources.Service) {
+func (w *world) put(cluster, namespace, name string, s *sources.ServiceFields) {
 	u := sources.Update{Key: sources.Key{Source: cluster, Kind: sources.KindService, Namespace: namespace, Name: name}}
 	if s != nil {
-		u.Value = s
+		u.Value = s.Pack()
 	}
 	w.resolver.Update(u)
 	w.flush()
@@ -95,10 +95,10 @@ func (w *world) exchange(q *dns.Msg) *dns.Msg {
 	return reply
 }
 
-func headless(endpoints ...sources.Endpoint) *sources.Service {
-	return &sources.Service{
-		Type: sources.Headless, Ports: []sources.Port{{Name: "http", Number: 8080}},
-		Slices: []*sources.Slice{{Name: "s", Ports: []sources.Port{{Name: "http", Number: 8080}}, Endpoints: endpoints}},
+func headless(endpoints ...sources.Endpoint) *sources.ServiceFields {
+	slice := sources.SliceFields{Name: "s", Ports: []sources.Port{{Name: "http", Number: 8080}}, Endpoints: endpoints}
+	return &sources.ServiceFields{
+		Type: sources.Headless, Ports: []sources.Port{{Name: "http", Number: 8080}}, Slices: []sources.Slice{slice.Pack()},
 	}
 }
 

@@ -109,7 +109,7 @@ func checkReply(t *testing.T, query, out []byte, rcode int, opt bool) {
 func FuzzHandle(f *testing.F) {
 	w := newWorld(f, settings("c1", "c2"))
 	w.put("c1", "shop", "api", headless(endpoint("192.0.2.1", "web-0", sources.Ready), endpoint("2001:db8::1", "web-0", sources.Ready)))
-	w.put("c2", "shop", "db", &sources.Service{Type: sources.ExternalName, ExternalName: "api.shop.svc.cluster.local"})
+	w.put("c2", "shop", "db", &sources.ServiceFields{Type: sources.ExternalName, ExternalName: "api.shop.svc.cluster.local"})
 	for _, name := range []string{"api.shop.svc.cluster.global.", "_http._tcp.api.shop.svc.cluster.global.", "web-0.c1.api.shop.svc.cluster.global.", "db.shop.svc.cluster.c2.", "mesh.", "a.b.c.d.mesh.", "."} {
 		for _, typ := range []uint16{dns.TypeA, dns.TypeSRV, dns.TypeANY, dns.TypeSOA} {
 			packed, err := new(dns.Msg).SetQuestion(name, typ).SetEdns0(4096, true).Pack()

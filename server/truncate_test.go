@@ -27,7 +27,7 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
-func manyEndpoints(n int) *sources.Service {
+func manyEndpoints(n int) *sources.ServiceFields {
 	var list []sources.Endpoint
 	for i := range n {
 		list = append(list,

@@ -21,7 +21,7 @@ const (
 // Members is what the locator of a DNS, cloud or Consul backend stands for.
 type Members struct {
 	Outcome Outcome
-	Slices  []*Slice
+	Slices  []Slice
 	// Last says how the last attempt that was answered ended: what is known while the
 	// backend fails. Failed: nothing is known but Slices. Without Slices, Found says that
 	// the locator is known to be empty, NoName that it is known not to exist.

@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"time"
 )
@@ -18,79 +19,169 @@ const (
 	ExternalName
 )
 
-// Service is a Kubernetes Service with all of its EndpointSlices. A slice without a
-// Service is not pushed at all.
-type Service struct {
+// Service is a Kubernetes Service with all of its EndpointSlices, packed (pack.go); "" is
+// no service. A slice without a Service is not pushed at all.
+type Service string
+
+// ServiceFields is what a Service is made of.
+type ServiceFields struct {
 	Type         ServiceType
-	Created      time.Time    // metadata.creationTimestamp, UTC
+	Created      time.Time    // metadata.creationTimestamp, UTC, whole seconds
 	ClusterIPs   []netip.Addr // valid ones only; empty while none is assigned
 	ExternalName string       // of ExternalName services, as written there
 	Ports        []Port       // spec.ports: name, protocol, service port
 	EquivalentTo string       // value of the equivalence label, "" without one
-	Slices       []*Slice     // ordered by Slice.Name
+	Slices       []Slice      // ordered by Slice.Name
 }
 
 // ValueKind implements Value.
-func (*Service) ValueKind() Kind { return KindService }
+func (Service) ValueKind() Kind { return KindService }
 
-// Slice is a group of endpoints that have the same ports: an EndpointSlice, or all
-// members of a backend that share ports. Ports and endpoints are joined inside of a
-// slice only (CASES C73).
-type Slice struct {
-	Name      string
-	Ports     []Port
-	Endpoints []Endpoint
+// Pack is the Service of f. Of Created it keeps whole seconds.
+func (f *ServiceFields) Pack() Service {
+	own := SliceFields{Ports: f.Ports}
+	if len(f.ClusterIPs) > 0 {
+		own.Endpoints = make([]Endpoint, len(f.ClusterIPs))
+		for i, a := range f.ClusterIPs {
+			own.Endpoints[i].Address = a
+		}
+	}
+	size := sliceSize(&own)
+	b := make([]byte, 0, 1+varintSize(f.Created.Unix())+textSize(len(f.ExternalName))+
+		textSize(len(f.EquivalentTo))+textSize(size)+slicesSize(f.Slices))
+	b = append(b, byte(f.Type))
+	b = binary.AppendVarint(b, f.Created.Unix())
+	b = appendText(b, f.ExternalName)
+	b = appendText(b, f.EquivalentTo)
+	b = binary.AppendUvarint(b, uint64(size))
+	b = appendSlice(b, &own)
+	return Service(packed(appendSlices(b, f.Slices)))
 }
 
-// Protocol is a transport protocol with an SRV label.
-type Protocol uint8
-
-const (
-	TCP Protocol = iota
-	UDP
-	SCTP
-)
-
-// String is the protocol as Kubernetes writes it.
-func (p Protocol) String() string { return [...]string{"TCP", "UDP", "SCTP"}[p] }
-
-// Label is the protocol's SRV label.
-func (p Protocol) Label() string { return [...]string{"_tcp", "_udp", "_sctp"}[p] }
-
-// Port is a named number. Name may be empty; Number 0 says "not known" (a slice port
-// without a number means all ports) and is never put into a record.
-type Port struct {
-	Name     string
-	Protocol Protocol
-	Number   uint16
+// With is s with these slices, ordered by name, in place of its own.
+func (s Service) With(slices []Slice) Service {
+	bare := s.Bare()
+	b := make([]byte, 0, len(bare)+slicesSize(slices))
+	b = appendSlices(append(b, bare...), slices)
+	return Service(packed(b))
 }
 
-// Endpoint is one address. An EndpointSlice endpoint with several addresses is several
-// Endpoints.
-type Endpoint struct {
-	Address netip.Addr // IPv4 or IPv6 without zone, never IPv4 mapped into IPv6
-	// Hostname is the endpoint's host label, lower-case and valid by names.IsHostLabel:
-	// the hostname field, else the name of the pod behind it where that is one label,
-	// else "" (the resolver then takes the dashed address).
-	Hostname string
-	Zone     string // topology zone, "" when not known
-	Node     string // node name, "" when not known
-	State    EndpointState
+func slicesSize(slices []Slice) (size int) {
+	for _, s := range slices {
+		size += textSize(len(s))
+	}
+	return size
 }
 
-// EndpointState folds the three conditions of an EndpointSlice endpoint.
-type EndpointState uint8
+func appendSlices(b []byte, slices []Slice) []byte {
+	for _, s := range slices {
+		b = appendText(b, string(s))
+	}
+	return b
+}
 
-const (
-	// Ready: the ready condition is true or absent.
-	Ready EndpointState = iota
-	// Serving: not ready, but serving while terminating.
-	Serving
-	// NotReady: neither.
-	NotReady
-)
+// Fields are copies of what s is made of, to change and Pack again; the zero value of "".
+func (s Service) Fields() ServiceFields {
+	if s == "" {
+		return ServiceFields{}
+	}
+	f := ServiceFields{
+		Type: s.Type(), Created: s.Created(), ExternalName: s.ExternalName(), EquivalentTo: s.EquivalentTo(),
+		Ports: s.Ports().List(), Slices: s.AppendSlices(nil),
+	}
+	for list := s.Own().Endpoints(); list.Next(); {
+		f.ClusterIPs = append(f.ClusterIPs, list.Address)
+	}
+	return f
+}
 
-// String is the state in the API's words.
-func (s EndpointState) String() string {
-	return [...]string{"ready", "terminating", "notReady"}[s]
+// Type is the service's type.
+func (s Service) Type() ServiceType { return ServiceType(s[0]) }
+
+// Created is metadata.creationTimestamp, UTC.
+func (s Service) Created() time.Time {
+	seconds, _ := cutVarint(string(s[1:]))
+	return time.Unix(seconds, 0).UTC()
+}
+
+// afterCreated is s from the external name on.
+func (s Service) afterCreated() string {
+	i := 1
+	for s[i] >= 0x80 {
+		i++
+	}
+	return string(s[i+1:])
+}
+
+// ExternalName is the alias of ExternalName services, as written there.
+func (s Service) ExternalName() string {
+	text, _ := cutText(s.afterCreated())
+	return text
+}
+
+// EquivalentTo is the value of the equivalence label, "" without one.
+func (s Service) EquivalentTo() string {
+	_, rest := cutText(s.afterCreated())
+	text, _ := cutText(rest)
+	return text
+}
+
+// Own are the service's own addresses, its cluster IPs, under its own ports: a Slice
+// without a name.
+func (s Service) Own() Slice {
+	own, _ := s.cutOwn()
+	return Slice(own)
+}
+
+func (s Service) cutOwn() (own, slices string) {
+	_, rest := cutText(s.afterCreated())
+	_, rest = cutText(rest)
+	return cutText(rest)
+}
+
+// Ports is spec.ports: name, protocol, service port.
+func (s Service) Ports() Ports { return s.Own().Ports() }
+
+// Bare is s without its slices: two services with equal ones differ in slices only.
+func (s Service) Bare() Service {
+	_, slices := s.cutOwn()
+	return s[:len(s)-len(slices)]
+}
+
+// Slices goes over the service's slices, ordered by Slice.Name:
+//
+//	for list := s.Slices(); list.Next(); {
+//		use(list.Slice)
+//	}
+func (s Service) Slices() SliceList {
+	if s == "" {
+		return SliceList{}
+	}
+	_, slices := s.cutOwn()
+	return SliceList{rest: slices}
+}
+
+// AppendSlices appends the service's slices to out.
+func (s Service) AppendSlices(out []Slice) []Slice {
+	for list := s.Slices(); list.Next(); {
+		out = append(out, list.Slice)
+	}
+	return out
+}
+
+// SliceList goes over slices. It is a value: a copy of it starts where it stands.
+type SliceList struct {
+	Slice
+	rest string
+}
+
+// Next takes the next Slice; false at the end.
+func (l *SliceList) Next() bool {
+	if l.rest == "" {
+		return false
+	}
+	var slice string
+	slice, l.rest = cutText(l.rest)
+	l.Slice = Slice(slice)
+	return true
 }

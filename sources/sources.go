@@ -7,6 +7,8 @@
 //
 //	sources.go  Source, Sink, Key, Update
 //	service.go  Service: a Kubernetes Service with its EndpointSlices
+//	slice.go    Slice, Endpoint, Ports: what both kinds of values hold
+//	pack.go     the bytes that they are
 //	members.go  Members: what a locator (DNS, cloud, Consul) stands for at the moment
 //	status.go   Status
 //
@@ -19,7 +21,7 @@ import "context"
 type Kind uint8
 
 const (
-	// KindService is a Kubernetes Service: Namespace and Name; Value is *Service.
+	// KindService is a Kubernetes Service: Namespace and Name; Value is a Service.
 	KindService Kind = iota + 1
 	// KindBackend is a locator of a backend that resolves it: Name is the locator in
 	// canonical form; Value is *Members.
@@ -37,9 +39,9 @@ type Key struct {
 	Name      string
 }
 
-// Value is what an Update carries. The implementations are *Service, *Members and
+// Value is what an Update carries. The implementations are Service, *Members and
 // *registry.MeshService. All are immutable once pushed: a source that changes one makes
-// another, and may share the unchanged parts (Slices above all) between the two.
+// another.
 type Value interface {
 	// ValueKind is the Kind of key that the value belongs to.
 	ValueKind() Kind

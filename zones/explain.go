@@ -17,7 +17,7 @@ type place struct {
 	zone    *Zone
 	service resolver.ServiceName
 	group   *resolver.Group
-	member  *resolver.Member // in a cluster zone
+	member  *resolver.Named // in a cluster zone
 	mesh    *resolver.Mesh
 	rest    string // labels in front of the service or registered name, wire form
 }
@@ -207,7 +207,7 @@ func origin(o registry.Origin) string {
 
 func (e *explainer) equivalent() {
 	s := e.view.snapshot
-	members := s.Equivalent(e.group)
+	members := s.Equivalent(e.group, nil)
 	if len(members) == 0 {
 		e.step("no service is equivalent to %s (equivalence.match: %s)", e.service, s.Settings.Equivalence.Match)
 		return

@@ -122,24 +122,25 @@ func (v *View) meshService(m *resolver.Mesh) api.Service {
 func (v *View) aggregateService(z *Zone, g *resolver.Group) (api.Service, bool) {
 	var sel resolver.Selection
 	v.snapshot.Aggregate(g, &sel)
-	if len(v.snapshot.Equivalent(g)) == 0 || !sel.Exists && !sel.Usable() {
+	members := v.snapshot.Equivalent(g, nil)
+	if len(members) == 0 || !sel.Exists && !sel.Usable() {
 		return api.Service{}, false
 	}
 	s := api.Service{
 		Name: serviceText(z, g.ServiceName), Zone: z.Name.Text(),
-		Backends:  v.snapshot.Backends(v.snapshot.Equivalent(g)),
+		Backends:  v.snapshot.Backends(members),
 		Conflicts: orEmpty(v.snapshot.Conflicts(g)),
 	}
 	s.Ready, s.Total = tally(v.snapshot.Rows(&sel, nil))
 	return s, true
 }
 
-func (v *View) clusterService(z *Zone, m *resolver.Member) api.Service {
+func (v *View) clusterService(z *Zone, m *resolver.Named) api.Service {
 	var sel resolver.Selection
 	v.snapshot.InCluster(m, &sel)
 	s := api.Service{
 		Name: serviceText(z, m.ServiceName), Zone: z.Name.Text(),
-		Backends: v.snapshot.Backends([]resolver.Member{*m}), Conflicts: []string{},
+		Backends: v.snapshot.Backends([]resolver.Named{*m}), Conflicts: []string{},
 	}
 	s.Ready, s.Total = tally(v.snapshot.Rows(&sel, nil))
 	return s

@@ -81,8 +81,8 @@ func (m *model) event() sources.Update {
 	return u
 }
 
-func (m *model) service() *sources.Service {
-	s := &sources.Service{
+func (m *model) service() sources.Service {
+	s := &sources.ServiceFields{
 		Type:         sources.ServiceType(m.rng.IntN(3)),
 		Created:      time.Unix(int64(m.rng.IntN(3)), 0),
 		ExternalName: m.pick("db.example.com", "api.shop.svc.cluster.local", "foo.mesh", "bad..name"),
@@ -95,11 +95,11 @@ func (m *model) service() *sources.Service {
 	for i := range m.rng.IntN(4) {
 		s.Slices = append(s.Slices, m.slice(i))
 	}
-	return s
+	return s.Pack()
 }
 
-func (m *model) slice(i int) *sources.Slice {
-	s := &sources.Slice{Name: fmt.Sprint("slice-", i)}
+func (m *model) slice(i int) sources.Slice {
+	s := &sources.SliceFields{Name: fmt.Sprint("slice-", i)}
 	for range m.rng.IntN(3) {
 		s.Ports = append(s.Ports, sources.Port{Name: m.pick("http", "dns", ""), Protocol: sources.Protocol(m.rng.IntN(3)), Number: uint16(m.rng.IntN(4))})
 	}
@@ -108,7 +108,7 @@ func (m *model) slice(i int) *sources.Slice {
 			Address: m.address(), Hostname: m.pick("", "web-0", "web-1"), State: sources.EndpointState(m.rng.IntN(3)),
 		})
 	}
-	return s
+	return s.Pack()
 }
 
 func (m *model) address() netip.Addr {
@@ -170,7 +170,7 @@ func (m *model) members() sources.Update {
 	if m.rng.IntN(4) > 0 {
 		u.Value = &sources.Members{
 			Outcome: sources.Outcome(m.rng.IntN(3)), Last: sources.Outcome(m.rng.IntN(3)), EverAnswered: true,
-			Slices: []*sources.Slice{m.slice(0)}, TTL: 7 * time.Second,
+			Slices: []sources.Slice{m.slice(0)}, TTL: 7 * time.Second,
 		}
 	}
 	return u

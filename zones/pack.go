@@ -30,6 +30,7 @@ type packer struct {
 	set4    set4
 	set6    map[[16]byte]struct{}
 	out     []byte
+	ports   []sources.Port // of the part that is added
 	large   largeState
 }
 
@@ -192,14 +193,15 @@ func (p *packer) addPart(b *partBuilder, from *resolver.Part) (any bool) {
 	case p.large.on && b.kind != virtual:
 		return p.addLarge(b, from)
 	}
-	var indexes [16]int32
-	ports := indexes[:0]
-	for i := range from.Ports {
-		ports = append(ports, b.portIndex(names.Lower(from.Ports[i].Name), from.Ports[i].Protocol))
+	var room [16]int32
+	indexes := room[:0]
+	p.ports = from.Ports.Append(p.ports[:0])
+	for _, port := range p.ports {
+		indexes = append(indexes, b.portIndex(names.Lower(port.Name), port.Protocol))
 	}
-	b.expect(len(from.Slice.Endpoints))
-	for i := range from.Slice.Endpoints {
-		e := &from.Slice.Endpoints[i]
+	b.expect(from.Slice.Len())
+	for list := from.Slice.Endpoints(); list.Next(); {
+		e := &list.Endpoint
 		if !from.Reason(e).In() {
 			continue
 		}
@@ -210,7 +212,7 @@ func (p *packer) addPart(b *partBuilder, from *resolver.Part) (any bool) {
 		}
 		b.addAddress(h, e.Address)
 		if h >= 0 || b.kind == virtual {
-			b.addTargets(h, from.Ports, ports)
+			b.addTargets(h, p.ports, indexes)
 		}
 	}
 	return any

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"slices"
+	"strings"
 
 	"github.com/meshdns/meshdns/names"
 	"github.com/meshdns/meshdns/resolver"
@@ -18,15 +19,17 @@ import (
 // largeService is from how many endpoints on a service is worth keeping packed slices.
 const largeService = 1024
 
-// sliceKey names a packed slice: the slice, and whether its endpoints that only serve
-// are in.
+// sliceKey names a packed slice: whose it is, and whether its endpoints that only serve
+// are in. Two services of one label may have slices of one name.
 type sliceKey struct {
-	slice   *sources.Slice
+	cluster int
+	name    string
 	serving bool
 }
 
 // packedSlice is a slice's hosts as they stand in a part, one address each.
 type packedSlice struct {
+	from  sources.Slice // a copy: the slice itself is a part of a whole service's memory
 	nodes []byte
 	hosts []packedHost
 	v4    [][4]byte
@@ -42,9 +45,9 @@ type packedHost struct {
 // usedSlice is a packed slice in a part that is being built.
 type usedSlice struct {
 	*packedSlice
-	ports   []sources.Port
-	indexes []int32 // of ports in the part
-	base    uint32  // where nodes have been written in the part
+	ports   []sources.Port // names are not read
+	indexes []int32        // of ports in the part
+	base    uint32         // where nodes have been written in the part
 }
 
 // largeState is what the packer knows of large services.
@@ -82,13 +85,13 @@ func (p *packer) endLarge(key []byte) {
 // addLarge is addPart for a part of packed slices.
 func (p *packer) addLarge(b *partBuilder, from *resolver.Part) (any bool) {
 	s := p.packedSlice(b, from)
-	if !s.fits || sameNumberTwice(from.Ports) {
+	u := usedSlice{packedSlice: s, ports: from.Ports.List()}
+	if !s.fits || sameNumberTwice(u.ports) {
 		p.large.failed = true
 		return false
 	}
-	u := usedSlice{packedSlice: s, ports: from.Ports}
-	for i := range from.Ports {
-		u.indexes = append(u.indexes, b.portIndex(names.Lower(from.Ports[i].Name), from.Ports[i].Protocol))
+	for _, port := range u.ports {
+		u.indexes = append(u.indexes, b.portIndex(names.Lower(port.Name), port.Protocol))
 	}
 	b.used = append(b.used, u)
 	b.order4 = append(b.order4, s.v4...)
@@ -110,22 +113,23 @@ func sameNumberTwice(ports []sources.Port) bool {
 }
 
 func (p *packer) packedSlice(b *partBuilder, from *resolver.Part) *packedSlice {
-	key := sliceKey{from.Slice, from.Serving()}
-	s := p.large.now[key]
-	if s == nil {
-		s = p.large.before[key]
+	key := sliceKey{from.Cluster, from.Slice.Name(), from.Serving()}
+	if s := p.large.now[key]; s != nil && s.from == from.Slice {
+		return s
 	}
-	if s == nil {
+	s := p.large.before[key]
+	if s == nil || s.from != from.Slice {
 		s = p.packSlice(b, from)
 	}
+	key.name = s.from.Name()
 	p.large.now[key] = s
 	return s
 }
 
 func (p *packer) packSlice(b *partBuilder, from *resolver.Part) *packedSlice {
-	s := &packedSlice{fits: true}
-	for i := range from.Slice.Endpoints {
-		e := &from.Slice.Endpoints[i]
+	s := &packedSlice{from: sources.Slice(strings.Clone(string(from.Slice))), fits: true}
+	for list := from.Slice.Endpoints(); list.Next(); {
+		e := &list.Endpoint
 		if !from.Reason(e).In() {
 			continue
 		}

@@ -99,15 +99,15 @@ func described(m *model) map[string]string {
 // TestEveryHostIsFound: each host of a large service is found by its label, and no other.
 func TestEveryHostIsFound(t *testing.T) {
 	m := newModel(t, 1, resolver.MatchName)
-	service := &sources.Service{Type: sources.Headless}
+	service := &sources.ServiceFields{Type: sources.Headless}
 	for i := range 30 {
-		slice := &sources.Slice{Name: fmt.Sprintf("s-%02d", i), Ports: []sources.Port{{Name: "http", Number: 80}}}
+		slice := &sources.SliceFields{Name: fmt.Sprintf("s-%02d", i), Ports: []sources.Port{{Name: "http", Number: 80}}}
 		for j := range 100 {
 			slice.Endpoints = append(slice.Endpoints, sources.Endpoint{Address: m.numbered(i*100 + j), Hostname: fmt.Sprintf("web-%d", i*100+j)})
 		}
-		service.Slices = append(service.Slices, slice)
+		service.Slices = append(service.Slices, slice.Pack())
 	}
-	m.resolver.Update(sources.Update{Key: sources.Key{Source: "c1", Kind: sources.KindService, Namespace: "shop", Name: "api"}, Value: service})
+	m.resolver.Update(sources.Update{Key: sources.Key{Source: "c1", Kind: sources.KindService, Namespace: "shop", Name: "api"}, Value: service.Pack()})
 	m.flush()
 	v := m.publisher.View()
 	e := v.index.get(classService, []byte("\x03api\x04shop"))

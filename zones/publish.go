@@ -95,7 +95,7 @@ func (p *Publisher) rebuild(s *resolver.Snapshot, naming *Naming) {
 	v.serials = p.serials.rebuild(v.zones)
 
 	s.EachGroup("", func(g *resolver.Group) bool {
-		p.service(v, g.ServiceName)
+		p.service(v, g.ServiceName, g)
 		return true
 	})
 	s.EachMesh("", func(m *resolver.Mesh) bool {
@@ -115,8 +115,8 @@ func (p *Publisher) update(s *resolver.Snapshot, c resolver.Changes) {
 	if !sameStates(old.snapshot, s) {
 		v.takeStates(s)
 	}
-	for _, name := range c.Services {
-		p.service(v, name)
+	for _, s := range c.Services {
+		p.service(v, s.ServiceName, s.Group)
 	}
 	for _, name := range c.Mesh {
 		p.registered(v, name)
@@ -186,14 +186,13 @@ type editKey struct {
 	key   string
 }
 
-// service packs one service name again.
-func (p *Publisher) service(v *View, name resolver.ServiceName) {
+// service packs one service name again; g is nil when it is gone.
+func (p *Publisher) service(v *View, name resolver.ServiceName, g *resolver.Group) {
 	key, ok := p.serviceKey(name)
 	if !ok {
 		return // no DNS name: Kubernetes itself refuses such
 	}
 	var e entry
-	g := v.snapshot.Group(name)
 	if g != nil {
 		e = p.packService(v, g, key)
 	}
@@ -245,10 +244,11 @@ func (p *Publisher) packAll(v *View, g *resolver.Group, key []byte) entry {
 		v.snapshot.Aggregate(g, &p.sel)
 		p.addAggregate(v, &p.sel)
 	}
-	for i := range g.Members {
-		if m := &g.Members[i]; v.zones.ofCluster[m.Cluster] != nil {
-			v.snapshot.InCluster(m, &p.own)
-			p.addOwn(v, m)
+	for _, m := range g.Members {
+		if v.zones.ofCluster[m.Cluster] != nil {
+			named := resolver.Named{ServiceName: g.ServiceName, Member: m}
+			v.snapshot.InCluster(&named, &p.own)
+			p.addOwn(v, m.Cluster)
 		}
 	}
 	if pk.used == 0 && pk.flags == 0 {
@@ -354,14 +354,14 @@ func (v *View) siteLabels(from *resolver.Part) string {
 
 // addOwn adds a cluster's service as it stands in that cluster's own zone. Where that is
 // the very set that the cluster has in the aggregate, both share one part.
-func (p *Publisher) addOwn(v *View, m *resolver.Member) {
+func (p *Publisher) addOwn(v *View, cluster int) {
 	pk, sel := p.packer, &p.own
-	number, site := uint16(m.Cluster), v.zones.sites[m.Cluster]
+	number, site := uint16(cluster), v.zones.sites[cluster]
 	switch {
 	case !sel.Alias.IsZero():
 		b := pk.part(number, site, virtual)
 		b.flags |= pfOwn
-		b.alias = v.aliasTarget(m.Cluster, sel.Alias).Wire()
+		b.alias = v.aliasTarget(cluster, sel.Alias).Wire()
 		return
 	case len(sel.Parts) > 0 && sel.Parts[0].Virtual:
 		b := pk.part(number, site, virtual)
@@ -370,7 +370,7 @@ func (p *Publisher) addOwn(v *View, m *resolver.Member) {
 		b.declare(sel.Declared)
 		return
 	}
-	b := p.sharedPart(m, number, site)
+	b := p.sharedPart(cluster, site)
 	if b == nil {
 		b = pk.part(number, site, ownOnly)
 		any := false
@@ -392,12 +392,12 @@ func (b *partBuilder) declare(ports []resolver.Declared) {
 	}
 }
 
-// sharedPart is the aggregate's part of m's cluster if it was made from the same slices
+// sharedPart is the aggregate's part of a cluster if it was made from the same slices
 // under the same verdicts, else nil.
-func (p *Publisher) sharedPart(m *resolver.Member, number uint16, site string) *partBuilder {
+func (p *Publisher) sharedPart(cluster int, site string) *partBuilder {
 	pk := p.packer
 	i := slices.IndexFunc(pk.parts[:pk.used], func(b partBuilder) bool {
-		return b.kind == shared && b.cluster == number && b.site == site
+		return b.kind == shared && b.cluster == uint16(cluster) && b.site == site
 	})
 	if i < 0 || pk.parts[i].flags&pfAggregate == 0 {
 		return nil
@@ -405,7 +405,7 @@ func (p *Publisher) sharedPart(m *resolver.Member, number uint16, site string) *
 	n := 0
 	for j := range p.sel.Parts {
 		from := &p.sel.Parts[j]
-		if from.Cluster != m.Cluster {
+		if from.Cluster != cluster {
 			continue
 		}
 		if n >= len(p.own.Parts) || !from.SameAs(&p.own.Parts[n]) {

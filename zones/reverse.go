@@ -79,11 +79,10 @@ func (r *reverseNames) claimsOf(p *Publisher, v *View, g *resolver.Group) []clai
 	if g == nil || site < 0 || v.zones.ofCluster[site] == nil {
 		return nil
 	}
-	i := slices.IndexFunc(g.Members, func(m resolver.Member) bool { return m.Cluster == site })
-	if i < 0 {
+	m := g.Member(site)
+	if m == nil {
 		return nil
 	}
-	m := &g.Members[i]
 	base, err := v.zones.ofCluster[site].Name.Prepend(m.Name, m.Namespace, "svc")
 	if err != nil {
 		return nil
@@ -97,8 +96,8 @@ func (r *reverseNames) claimsOf(p *Publisher, v *View, g *resolver.Group) []clai
 }
 
 func appendClaims(out []claim, part *resolver.Part, base names.Name) []claim {
-	for k := range part.Slice.Endpoints {
-		e := &part.Slice.Endpoints[k]
+	for list := part.Slice.Endpoints(); list.Next(); {
+		e := &list.Endpoint
 		if part.Reason(e) != resolver.Included || e.State != sources.Ready {
 			continue
 		}

@@ -27,8 +27,8 @@ func sharesOf(m *resolver.Mesh, sel *resolver.Selection) shares {
 	of := make([]map[netip.Addr]bool, 2*len(m.Doc.Backends)) // by backend, then by family
 	for i := range sel.Parts {
 		part := &sel.Parts[i]
-		for j := range part.Slice.Endpoints {
-			if e := &part.Slice.Endpoints[j]; part.Reason(e).In() {
+		for list := part.Slice.Endpoints(); list.Next(); {
+			if e := &list.Endpoint; part.Reason(e).In() {
 				addTo(&of[2*part.Backend+family(e.Address)], e.Address)
 			}
 		}

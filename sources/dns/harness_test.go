@@ -274,11 +274,20 @@ func (h *harness) statusOf(name string) (sources.Status, bool) {
 	return st, ok
 }
 
+// sliceOf is a slice of these addresses, without ports.
+func sliceOf(texts ...string) sources.Slice {
+	var s sources.SliceFields
+	for _, addr := range addrs(texts...) {
+		s.Endpoints = append(s.Endpoints, sources.Endpoint{Address: addr})
+	}
+	return s.Pack()
+}
+
 // addresses are all addresses of members, in order.
 func addresses(m *sources.Members) []netip.Addr {
 	var out []netip.Addr
 	for _, s := range m.Slices {
-		for _, e := range s.Endpoints {
+		for e := s.Endpoints(); e.Next(); {
 			out = append(out, e.Address)
 		}
 	}

@@ -19,7 +19,7 @@ const staleTTL = 30 * time.Second
 // memory is what is kept of a locator between attempts.
 type memory struct {
 	parts    map[part]known // last good answer of each host and family
-	slices   []*sources.Slice
+	slices   []sources.Slice
 	chain    []sources.Alias
 	answered bool
 	last     sources.Outcome // sources.Members.Last
@@ -174,8 +174,8 @@ func (m *memory) knowsAll(a attempt) bool {
 
 // share takes built as the slices. Where nothing changed the former ones stay, so that
 // who compares sees at once.
-func (m *memory) share(built []*sources.Slice) {
-	if !slices.EqualFunc(built, m.slices, equalSlices) {
+func (m *memory) share(built []sources.Slice) {
+	if !slices.Equal(built, m.slices) {
 		m.slices = built
 	}
 }
@@ -308,7 +308,7 @@ func chainOf(a attempt) []sources.Alias {
 
 // slicesOf makes one slice for each port, or the single one of a plain host, with each
 // address once; none where there is no address.
-func slicesOf(loc locator, a attempt, parts map[part]known) []*sources.Slice {
+func slicesOf(loc locator, a attempt, parts map[part]known) []sources.Slice {
 	byPort := make(map[uint16][]netip.Addr)
 	for _, t := range a.targets {
 		addrs := slices.Concat(parts[part{t.name, false}].addrs, parts[part{t.name, true}].addrs)
@@ -320,22 +320,22 @@ func slicesOf(loc locator, a attempt, parts map[part]known) []*sources.Slice {
 			byPort[port] = append(byPort[port], addrs...)
 		}
 	}
-	var out []*sources.Slice
+	var out []sources.Slice
 	for port, addrs := range byPort {
 		if len(addrs) > 0 {
 			out = append(out, newSlice(loc, port, addrs))
 		}
 	}
-	slices.SortFunc(out, func(x, y *sources.Slice) int { return int(portOf(x)) - int(portOf(y)) })
+	slices.SortFunc(out, func(x, y sources.Slice) int { return int(portOf(x)) - int(portOf(y)) })
 	return out
 }
 
 // newSlice is a slice whose port has the SRV record's number and its service's name; port
 // 0 says that none is known.
-func newSlice(loc locator, port uint16, addrs []netip.Addr) *sources.Slice {
+func newSlice(loc locator, port uint16, addrs []netip.Addr) sources.Slice {
 	slices.SortFunc(addrs, netip.Addr.Compare)
 	addrs = slices.Compact(addrs)
-	s := &sources.Slice{Endpoints: make([]sources.Endpoint, len(addrs))}
+	s := sources.SliceFields{Endpoints: make([]sources.Endpoint, len(addrs))}
 	for i, addr := range addrs {
 		s.Endpoints[i].Address = addr
 	}
@@ -343,16 +343,12 @@ func newSlice(loc locator, port uint16, addrs []netip.Addr) *sources.Slice {
 		s.Name = fmt.Sprintf("%s-%s", loc.service, strconv.Itoa(int(port)))
 		s.Ports = []sources.Port{{Name: loc.service, Protocol: loc.protocol, Number: port}}
 	}
-	return s
+	return s.Pack()
 }
 
-func portOf(s *sources.Slice) uint16 {
-	if len(s.Ports) == 0 {
-		return 0
-	}
-	return s.Ports[0].Number
-}
-
-func equalSlices(a, b *sources.Slice) bool {
-	return a.Name == b.Name && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.Endpoints, b.Endpoints)
+// portOf is the number of a slice's port, 0 when it has none.
+func portOf(s sources.Slice) uint16 {
+	list := s.Ports().All()
+	list.Next()
+	return list.Number
 }

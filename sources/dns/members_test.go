@@ -206,19 +206,19 @@ func TestMergeSRV(t *testing.T) {
 		"b.example": {gives(t0, 8*time.Second, "192.0.2.2", "192.0.2.1"), none},
 		"c.example": {gives(t0, 7*time.Second, "192.0.2.3"), none},
 	}
-	slice := func(name string, port uint16, texts ...string) *sources.Slice {
-		s := &sources.Slice{Name: name}
+	slice := func(name string, port uint16, texts ...string) sources.Slice {
+		s := sources.SliceFields{Name: name}
 		if port != 0 {
 			s.Ports = []sources.Port{{Name: "http", Protocol: sources.TCP, Number: port}}
 		}
 		for _, addr := range addrs(texts...) {
 			s.Endpoints = append(s.Endpoints, sources.Endpoint{Address: addr})
 		}
-		return s
+		return s.Pack()
 	}
 	var m memory
 	v := m.merge(srvHost, srvAttempt(ports, good), t0, time.Minute)
-	assert.Equal(t, []*sources.Slice{
+	assert.Equal(t, []sources.Slice{
 		slice("", 0, "192.0.2.3"),
 		slice("http-80", 80, "192.0.2.1", "192.0.2.2", "2001:db8::1"),
 		slice("http-8080", 8080, "192.0.2.1", "2001:db8::1"),
@@ -236,7 +236,7 @@ func TestMergeSRV(t *testing.T) {
 		assert.Equal(t, sources.Found, v.members.Outcome)
 		assert.Equal(t, ResultPartial, v.result)
 		assert.True(t, v.members.Stale)
-		assert.Equal(t, []*sources.Slice{
+		assert.Equal(t, []sources.Slice{
 			slice("", 0, "192.0.2.3"),
 			slice("http-80", 80, "192.0.2.1", "2001:db8::1"),
 			slice("http-8080", 8080, "192.0.2.1", "2001:db8::1"),
@@ -252,7 +252,7 @@ func TestMergeSRV(t *testing.T) {
 		assert.Equal(t, sources.Failed, v.members.Outcome)
 		assert.True(t, v.members.Stale)
 		assert.Equal(t, t0, v.members.Since)
-		assert.Equal(t, []*sources.Slice{slice("http-80", 80, "192.0.2.1"), slice("http-8080", 8080, "192.0.2.1")}, v.members.Slices)
+		assert.Equal(t, []sources.Slice{slice("http-80", 80, "192.0.2.1"), slice("http-8080", 8080, "192.0.2.1")}, v.members.Slices)
 	})
 	t.Run("all targets fail, SRV answers", func(t *testing.T) {
 		m := m
@@ -314,9 +314,9 @@ func TestMergeSharesUnchangedSlices(t *testing.T) {
 	first := m.merge(host, hostAttempt(gives(t0, time.Second, "192.0.2.1"), empty(noData, t0, time.Second)), t0, time.Minute)
 	again := m.merge(host, hostAttempt(gives(t0, time.Second, "192.0.2.1"), empty(noData, t0, time.Second)), t0, time.Minute)
 	require.Len(t, again.members.Slices, 1)
-	assert.Same(t, first.members.Slices[0], again.members.Slices[0])
+	assert.Same(t, &first.members.Slices[0], &again.members.Slices[0])
 	other := m.merge(host, hostAttempt(gives(t0, time.Second, "192.0.2.2"), empty(noData, t0, time.Second)), t0, time.Minute)
-	assert.NotSame(t, first.members.Slices[0], other.members.Slices[0])
+	assert.NotSame(t, &first.members.Slices[0], &other.members.Slices[0])
 	assert.Equal(t, addrs("192.0.2.1"), addresses(first.members), "what was pushed is not changed")
 }
 
@@ -382,11 +382,6 @@ func checkMembers(t *testing.T, seed uint64, step int, a attempt, got *sources.M
 
 func deepCopy(m *sources.Members) *sources.Members {
 	out := *m
-	out.Slices = nil
-	for _, s := range m.Slices {
-		c := *s
-		c.Ports, c.Endpoints = slices.Clone(s.Ports), slices.Clone(s.Endpoints)
-		out.Slices = append(out.Slices, &c)
-	}
+	out.Slices = slices.Clone(m.Slices)
 	return &out
 }

@@ -39,9 +39,7 @@ func TestSourceHost(t *testing.T) {
 	now := h.clock.Now()
 	assert.Equal(t, &sources.Members{
 		Outcome: sources.Found, Last: sources.Found, EverAnswered: true, Since: now, Expires: now.Add(10 * time.Second),
-		Slices: []*sources.Slice{{Endpoints: []sources.Endpoint{
-			{Address: netip.MustParseAddr("192.0.2.1")}, {Address: netip.MustParseAddr("192.0.2.2")}, {Address: netip.MustParseAddr("2001:db8::1")},
-		}}},
+		Slices: []sources.Slice{sliceOf("192.0.2.1", "192.0.2.2", "2001:db8::1")},
 	}, m)
 	h.until(t, "the status", func() bool { return h.status["dns:web.example"].Synced })
 	st, _ := h.statusOf(web)
@@ -63,8 +61,8 @@ func TestSourceSRV(t *testing.T) {
 	assert.Equal(t, sources.Found, m.Outcome)
 	assert.Empty(t, m.Error)
 	require.Len(t, m.Slices, 2)
-	assert.Equal(t, []sources.Port{{Name: "http", Protocol: sources.TCP, Number: 8080}}, m.Slices[0].Ports)
-	assert.Equal(t, []sources.Port{{Name: "http", Protocol: sources.TCP, Number: 8081}}, m.Slices[1].Ports)
+	assert.Equal(t, []sources.Port{{Name: "http", Protocol: sources.TCP, Number: 8080}}, m.Slices[0].Ports().List())
+	assert.Equal(t, []sources.Port{{Name: "http", Protocol: sources.TCP, Number: 8081}}, m.Slices[1].Ports().List())
 	assert.Equal(t, addrs("192.0.2.1", "192.0.2.2", "192.0.2.2"), addresses(m))
 	assert.Equal(t, 15*time.Second, h.left(m))
 	assert.Empty(t, m.Chain)
@@ -90,7 +88,7 @@ func TestSourceSRVWithoutTargets(t *testing.T) {
 		}
 	}
 	m, _ := h.next("_e._tcp.web.example", 0)
-	assert.Equal(t, []*sources.Slice{{Endpoints: []sources.Endpoint{{Address: netip.MustParseAddr("192.0.2.1")}}}}, m.Slices)
+	assert.Equal(t, []sources.Slice{sliceOf("192.0.2.1")}, m.Slices)
 }
 
 // C107: a changed address is served no later than its TTL and one refresh.

@@ -18,7 +18,6 @@ import (
 // converter turns API objects into objects. It is safe for concurrent use.
 type converter struct {
 	equivalence string // the label or annotation of sources.Service.EquivalentTo; "" for none
-	intern      interner
 }
 
 // convert is the object of an API object. It never panics and never fails: what cannot be
@@ -63,16 +62,17 @@ func (c *converter) service(s *corev1.Service) *object {
 		o.bad, o.complaint = true, "namespace or name is not a DNS label"
 		return o
 	}
-	o.service = &sources.Service{
+	fields := sources.ServiceFields{
 		Type:         serviceType(&s.Spec),
 		Created:      s.CreationTimestamp.UTC(),
 		ClusterIPs:   clusterIPs(&s.Spec),
 		EquivalentTo: c.equivalentTo(s),
 	}
-	if o.service.Type == sources.ExternalName {
-		o.service.ExternalName = s.Spec.ExternalName
+	if fields.Type == sources.ExternalName {
+		fields.ExternalName = s.Spec.ExternalName
 	}
-	o.service.Ports, o.complaint = c.servicePorts(s.Spec.Ports)
+	fields.Ports, o.complaint = servicePorts(s.Spec.Ports)
+	o.service = fields.Pack()
 	return o
 }
 
@@ -116,7 +116,7 @@ func (c *converter) equivalentTo(s *corev1.Service) string {
 	return s.Annotations[c.equivalence]
 }
 
-func (c *converter) servicePorts(in []corev1.ServicePort) (ports []sources.Port, complaint string) {
+func servicePorts(in []corev1.ServicePort) (ports []sources.Port, complaint string) {
 	for _, p := range in {
 		protocol, ok := parseProtocol(string(p.Protocol))
 		if !ok || p.Port < 1 || p.Port > 65535 {
@@ -124,12 +124,12 @@ func (c *converter) servicePorts(in []corev1.ServicePort) (ports []sources.Port,
 			continue
 		}
 		ports = append(ports, sources.Port{
-			Name:     c.intern.text(names.Lower(p.Name)),
+			Name:     names.Lower(p.Name),
 			Protocol: protocol,
 			Number:   uint16(p.Port),
 		})
 	}
-	return c.intern.portList(sortPorts(ports)), complaint
+	return sortPorts(ports), complaint
 }
 
 // slice converts an EndpointSlice.
@@ -147,16 +147,15 @@ func (c *converter) slice(s *discoveryv1.EndpointSlice) *object {
 		o.complaint = fmt.Sprintf("address type %q is not served", s.AddressType)
 		return o
 	}
-	in := &sliceInput{intern: &c.intern, family: family}
-	o.slice = &sources.Slice{Name: s.Name, Ports: in.ports(s.Ports), Endpoints: in.endpoints(s.Endpoints)}
-	o.complaint = in.complaint
-	pack(o.slice)
+	in := &sliceInput{family: family}
+	fields := sources.SliceFields{Name: s.Name, Ports: in.ports(s.Ports), Endpoints: in.endpoints(s.Endpoints)}
+	o.slice, o.complaint = fields.Pack(), in.complaint
+	o.key.name = o.slice.Name() // nothing of the API object is kept alive
 	return o
 }
 
 // sliceInput is an EndpointSlice while it is converted.
 type sliceInput struct {
-	intern    *interner
 	family    func(netip.Addr) bool
 	complaint string
 }
@@ -181,12 +180,12 @@ func (in *sliceInput) ports(list []discoveryv1.EndpointPort) []sources.Port {
 			number = 0
 		}
 		ports = append(ports, sources.Port{
-			Name:     in.intern.text(names.Lower(deref(p.Name))),
+			Name:     names.Lower(deref(p.Name)),
 			Protocol: protocol,
 			Number:   uint16(number),
 		})
 	}
-	return in.intern.portList(sortPorts(ports))
+	return sortPorts(ports)
 }
 
 // endpoints converts the endpoints, each address its own, in an order of their own, so
@@ -207,8 +206,8 @@ func (in *sliceInput) endpoints(list []discoveryv1.Endpoint) []sources.Endpoint 
 func (in *sliceInput) endpoint(endpoints []sources.Endpoint, e *discoveryv1.Endpoint) []sources.Endpoint {
 	out := sources.Endpoint{
 		Hostname: in.hostname(e),
-		Zone:     in.intern.text(deref(e.Zone)),
-		Node:     in.intern.text(deref(e.NodeName)),
+		Zone:     deref(e.Zone),
+		Node:     deref(e.NodeName),
 		State:    state(&e.Conditions),
 	}
 	for _, text := range e.Addresses {
@@ -254,30 +253,6 @@ func state(c *discoveryv1.EndpointConditions) sources.EndpointState {
 		return sources.Serving
 	default:
 		return sources.NotReady
-	}
-}
-
-// pack moves the slice's own texts into one piece of memory: half the objects for the
-// garbage collector, and nothing of the API object is kept alive.
-func pack(s *sources.Slice) {
-	size := len(s.Name)
-	for i := range s.Endpoints {
-		size += len(s.Endpoints[i].Hostname)
-	}
-	var b strings.Builder
-	b.Grow(size)
-	b.WriteString(s.Name)
-	for i := range s.Endpoints {
-		b.WriteString(s.Endpoints[i].Hostname)
-	}
-	rest := b.String()
-	take := func(n int) (part string) {
-		part, rest = rest[:n], rest[n:]
-		return part
-	}
-	s.Name = take(len(s.Name))
-	for i := range s.Endpoints {
-		s.Endpoints[i].Hostname = take(len(s.Endpoints[i].Hostname))
 	}
 }
 

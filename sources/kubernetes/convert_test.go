@@ -35,59 +35,59 @@ func TestConvertService(t *testing.T) {
 	tests := []struct {
 		name string
 		in   *corev1.Service
-		want sources.Service
+		want sources.ServiceFields
 	}{
 		{"cluster IP", spec(func(s *corev1.ServiceSpec) { s.ClusterIP, s.ClusterIPs = "10.0.0.1", []string{"10.0.0.1"} }),
-			sources.Service{ClusterIPs: addrs("10.0.0.1")}},
+			sources.ServiceFields{ClusterIPs: addrs("10.0.0.1")}},
 		{"cluster IP of an old dump", spec(func(s *corev1.ServiceSpec) { s.ClusterIP = "10.0.0.1" }),
-			sources.Service{ClusterIPs: addrs("10.0.0.1")}},
+			sources.ServiceFields{ClusterIPs: addrs("10.0.0.1")}},
 		{"C83: two cluster IPs and one port", spec(func(s *corev1.ServiceSpec) {
 			s.ClusterIPs = []string{"10.0.0.1", "2001:db8::1"}
 			s.Ports = []corev1.ServicePort{{Port: 80}}
-		}), sources.Service{ClusterIPs: addrs("10.0.0.1", "2001:db8::1"), Ports: []sources.Port{{Number: 80}}}},
+		}), sources.ServiceFields{ClusterIPs: addrs("10.0.0.1", "2001:db8::1"), Ports: []sources.Port{{Number: 80}}}},
 		{"C83: two cluster IPs and five ports", spec(func(s *corev1.ServiceSpec) {
 			s.ClusterIPs = []string{"10.0.0.1", "2001:db8::1"}
 			for i := range 5 {
 				s.Ports = append(s.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(i + 1)})
 			}
-		}), sources.Service{ClusterIPs: addrs("10.0.0.1", "2001:db8::1"), Ports: []sources.Port{
+		}), sources.ServiceFields{ClusterIPs: addrs("10.0.0.1", "2001:db8::1"), Ports: []sources.Port{
 			{Name: "p0", Number: 1}, {Name: "p1", Number: 2}, {Name: "p2", Number: 3}, {Name: "p3", Number: 4}, {Name: "p4", Number: 5}}}},
 		{"C83: no duplicates, no blanks", spec(func(s *corev1.ServiceSpec) {
 			s.ClusterIPs = []string{"10.0.0.1", "", "10.0.0.1", "::ffff:10.0.0.1", "rubbish"}
-		}), sources.Service{ClusterIPs: addrs("10.0.0.1")}},
+		}), sources.ServiceFields{ClusterIPs: addrs("10.0.0.1")}},
 		{"C76: headless", spec(func(s *corev1.ServiceSpec) { s.ClusterIP, s.ClusterIPs = "None", []string{"None"} }),
-			sources.Service{Type: sources.Headless}},
+			sources.ServiceFields{Type: sources.Headless}},
 		{"C76: headless by the list", spec(func(s *corev1.ServiceSpec) { s.ClusterIPs = []string{"None"} }),
-			sources.Service{Type: sources.Headless}},
-		{"C76: cluster IP pending", spec(func(s *corev1.ServiceSpec) {}), sources.Service{}},
+			sources.ServiceFields{Type: sources.Headless}},
+		{"C76: cluster IP pending", spec(func(s *corev1.ServiceSpec) {}), sources.ServiceFields{}},
 		{"C76: load balancer without IP", spec(func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeLoadBalancer }),
-			sources.Service{}},
+			sources.ServiceFields{}},
 		{"external name", spec(func(s *corev1.ServiceSpec) {
 			s.Type, s.ExternalName = corev1.ServiceTypeExternalName, "db.Example.com"
-		}), sources.Service{Type: sources.ExternalName, ExternalName: "db.Example.com"}},
+		}), sources.ServiceFields{Type: sources.ExternalName, ExternalName: "db.Example.com"}},
 		{"an external name only counts for its type", spec(func(s *corev1.ServiceSpec) { s.ExternalName = "db.example.com" }),
-			sources.Service{}},
+			sources.ServiceFields{}},
 		{"ports are ordered, defaults filled, bad ones left out", spec(func(s *corev1.ServiceSpec) {
 			s.Ports = []corev1.ServicePort{
 				{Name: "Web", Port: 80}, {Name: "dns", Port: 53, Protocol: "UDP"}, {Name: "dns", Port: 53, Protocol: "TCP"},
 				{Name: "bad", Port: 0}, {Name: "bad", Port: 65536}, {Name: "bad", Port: 1, Protocol: "ICMP"},
 			}
-		}), sources.Service{Ports: []sources.Port{
+		}), sources.ServiceFields{Ports: []sources.Port{
 			{Name: "dns", Protocol: sources.TCP, Number: 53}, {Name: "dns", Protocol: sources.UDP, Number: 53}, {Name: "web", Number: 80}}}},
 		{"creation time is UTC", &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api",
-			CreationTimestamp: metav1.NewTime(created.In(time.FixedZone("x", 3600)))}}, sources.Service{Created: created}},
+			CreationTimestamp: metav1.NewTime(created.In(time.FixedZone("x", 3600)))}}, sources.ServiceFields{Created: created}},
 		{"equivalence label before annotation", &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api",
 			Labels:      map[string]string{"meshdns.io/equivalent-to": "a.b"},
-			Annotations: map[string]string{"meshdns.io/equivalent-to": "c.d"}}}, sources.Service{EquivalentTo: "a.b"}},
+			Annotations: map[string]string{"meshdns.io/equivalent-to": "c.d"}}}, sources.ServiceFields{EquivalentTo: "a.b"}},
 		{"equivalence annotation", &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api",
-			Annotations: map[string]string{"meshdns.io/equivalent-to": "c.d"}}}, sources.Service{EquivalentTo: "c.d"}},
+			Annotations: map[string]string{"meshdns.io/equivalent-to": "c.d"}}}, sources.ServiceFields{EquivalentTo: "c.d"}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			o := testConverter().convert(tc.in)
 			require.False(t, o.bad, o.complaint)
 			assert.Equal(t, key{"shop", "api"}, o.key)
-			assert.Equal(t, &tc.want, o.service)
+			assert.Equal(t, tc.want, o.service.Fields())
 		})
 	}
 }
@@ -95,7 +95,7 @@ func TestConvertService(t *testing.T) {
 func TestConvertServiceWithoutEquivalenceLabel(t *testing.T) {
 	c := &converter{}
 	s := newService("api", func(s *corev1.Service) { s.Labels = map[string]string{"": "x", "meshdns.io/equivalent-to": "a.b"} })
-	assert.Empty(t, c.convert(s).service.EquivalentTo)
+	assert.Empty(t, c.convert(s).service.EquivalentTo())
 }
 
 func endpoint(change func(*discoveryv1.Endpoint)) discoveryv1.Endpoint {
@@ -135,8 +135,9 @@ func TestConvertHostname(t *testing.T) {
 			s.Endpoints = append(s.Endpoints, endpoint(func(e *discoveryv1.Endpoint) { e.Hostname, e.TargetRef = tc.hostname, tc.ref }))
 			o := testConverter().convert(s)
 			require.False(t, o.bad)
-			require.Len(t, o.slice.Endpoints, 3, "the address stays")
-			assert.Equal(t, tc.want, o.slice.Endpoints[0].Hostname)
+			endpoints := o.slice.Fields().Endpoints
+			require.Len(t, endpoints, 3, "the address stays")
+			assert.Equal(t, tc.want, endpoints[0].Hostname)
 			assert.Equal(t, tc.complains, o.complaint != "", o.complaint)
 		})
 	}
@@ -171,7 +172,7 @@ func TestConvertConditions(t *testing.T) {
 			e.Conditions = discoveryv1.EndpointConditions{Ready: tc.ready, Serving: tc.serving, Terminating: tc.terminating}
 		})}
 		o := testConverter().convert(s)
-		assert.Equal(t, tc.want, o.slice.Endpoints[0].State, "%v %v %v", deref(tc.ready), deref(tc.serving), deref(tc.terminating))
+		assert.Equal(t, tc.want, o.slice.Fields().Endpoints[0].State, "%v %v %v", deref(tc.ready), deref(tc.serving), deref(tc.terminating))
 	}
 }
 
@@ -201,7 +202,7 @@ func TestConvertAddresses(t *testing.T) {
 			s.Endpoints = []discoveryv1.Endpoint{{Addresses: tc.addresses}} // several addresses are several endpoints
 			o := testConverter().convert(s)
 			var got []string
-			for _, e := range o.slice.Endpoints {
+			for _, e := range o.slice.Fields().Endpoints {
 				got = append(got, e.Address.String())
 			}
 			assert.Equal(t, tc.want, got)
@@ -225,7 +226,7 @@ func TestConvertPorts(t *testing.T) {
 		{Name: "big", Protocol: sources.SCTP},
 		{Name: "dns", Protocol: sources.TCP, Number: 53},
 		{Name: "dns", Protocol: sources.UDP, Number: 53},
-	}, o.slice.Ports)
+	}, o.slice.Ports().List())
 	assert.NotEmpty(t, o.complaint)
 }
 
@@ -236,11 +237,11 @@ func TestConvertWholeEndpoint(t *testing.T) {
 	})}
 	o := testConverter().convert(s)
 	assert.Equal(t, "api", o.owner)
-	assert.Equal(t, &sources.Slice{
+	assert.Equal(t, sources.SliceFields{
 		Name:      "api-1",
 		Ports:     []sources.Port{{Name: "http", Number: 8080}},
 		Endpoints: []sources.Endpoint{{Address: netip.MustParseAddr("192.0.2.1"), Hostname: "h", Zone: "z1", Node: "n1"}},
-	}, o.slice)
+	}, o.slice.Fields())
 }
 
 // CASES C59: both endpoints of one hostname stay.
@@ -250,9 +251,10 @@ func TestConvertKeepsEndpointsOfOneHostname(t *testing.T) {
 		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{a}, Hostname: ptr("h")})
 	}
 	o := testConverter().convert(s)
-	require.Len(t, o.slice.Endpoints, 2)
-	assert.Equal(t, "h", o.slice.Endpoints[0].Hostname)
-	assert.Equal(t, "h", o.slice.Endpoints[1].Hostname)
+	endpoints := o.slice.Fields().Endpoints
+	require.Len(t, endpoints, 2)
+	assert.Equal(t, "h", endpoints[0].Hostname)
+	assert.Equal(t, "h", endpoints[1].Hostname)
 }
 
 func TestConvertLeavesOut(t *testing.T) {
@@ -278,8 +280,8 @@ func TestConvertLeavesOut(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			o := testConverter().convert(tc.in)
 			require.NotNil(t, o)
-			assert.Nil(t, o.slice)
-			assert.Nil(t, o.service)
+			assert.Empty(t, o.slice)
+			assert.Empty(t, o.service)
 			assert.Equal(t, tc.bad, o.bad)
 			assert.Equal(t, tc.complains, o.complaint != "")
 		})
@@ -295,38 +297,7 @@ func TestConvertNilEverything(t *testing.T) {
 		Endpoints:   []discoveryv1.Endpoint{{}, {Addresses: []string{"192.0.2.1"}}},
 	}
 	o := testConverter().convert(s)
-	assert.Equal(t, &sources.Slice{Name: "x", Ports: []sources.Port{{}},
-		Endpoints: []sources.Endpoint{{Address: netip.MustParseAddr("192.0.2.1")}}}, o.slice)
+	assert.Equal(t, sources.SliceFields{Name: "x", Ports: []sources.Port{{}},
+		Endpoints: []sources.Endpoint{{Address: netip.MustParseAddr("192.0.2.1")}}}, o.slice.Fields())
 	assert.Empty(t, o.complaint)
-}
-
-func TestConvertSharesWhatRepeats(t *testing.T) {
-	c := testConverter()
-	var last *object
-	for i := range 3 {
-		s := newSlice("api", fmt.Sprint("api-", i))
-		s.Endpoints = []discoveryv1.Endpoint{endpoint(func(e *discoveryv1.Endpoint) { e.Zone = ptr("zone-" + fmt.Sprint(1)) })}
-		o := c.convert(s)
-		if last != nil {
-			assert.Same(t, &last.slice.Ports[0], &o.slice.Ports[0])
-		}
-		last = o
-	}
-}
-
-func TestInternerIsBounded(t *testing.T) {
-	var n interner
-	for i := range 3 * maxInterned {
-		n.text(fmt.Sprint(i))
-	}
-	assert.LessOrEqual(t, len(n.strings.current)+len(n.strings.previous), 2*maxInterned)
-	assert.Equal(t, "again", n.text("again"))
-}
-
-func TestPortListsAreSharedOnlyWhenEqual(t *testing.T) {
-	var n interner
-	a := n.portList([]sources.Port{{Name: "a", Number: 1}, {Name: "b", Number: 2}})
-	assert.Equal(t, []sources.Port{{Name: "a", Number: 1}}, n.portList([]sources.Port{{Name: "a", Number: 1}}))
-	assert.Same(t, &a[0], &n.portList([]sources.Port{{Name: "a", Number: 1}, {Name: "b", Number: 2}})[0])
-	assert.Nil(t, n.portList(nil))
 }

@@ -28,12 +28,12 @@ type sink struct {
 	mu       sync.Mutex
 	updates  []sources.Update
 	statuses []sources.Status
-	values   map[string]*sources.Service // the current ones, by "namespace/name"
-	changed  chan struct{}               // closed and replaced at each call
+	values   map[string]sources.Service // the current ones, by "namespace/name"
+	changed  chan struct{}              // closed and replaced at each call
 }
 
 func newSink() *sink {
-	return &sink{values: map[string]*sources.Service{}, changed: make(chan struct{})}
+	return &sink{values: map[string]sources.Service{}, changed: make(chan struct{})}
 }
 
 func (s *sink) Update(u sources.Update) {
@@ -44,7 +44,7 @@ func (s *sink) Update(u sources.Update) {
 	if u.Value == nil {
 		delete(s.values, name)
 	} else {
-		s.values[name] = u.Value.(*sources.Service)
+		s.values[name] = u.Value.(sources.Service)
 	}
 	s.signalLocked()
 }
@@ -99,8 +99,8 @@ func (s *sink) status() sources.Status {
 	return s.statuses[len(s.statuses)-1]
 }
 
-// service is the current value of "namespace/name", nil without one.
-func (s *sink) service(name string) *sources.Service {
+// service is the current value of "namespace/name", "" without one.
+func (s *sink) service(name string) sources.Service {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.values[name]
@@ -118,17 +118,20 @@ func (s *sink) text() string {
 	return strings.Join(lines, "\n")
 }
 
-func describe(v *sources.Service) string {
+func describe(v sources.Service) string {
 	var b strings.Builder
-	for _, slice := range v.Slices {
-		fmt.Fprintf(&b, "[%s", slice.Name)
-		for _, e := range slice.Endpoints {
+	for list := v.Slices(); list.Next(); {
+		fmt.Fprintf(&b, "[%s", list.Name())
+		for e := list.Endpoints(); e.Next(); {
 			fmt.Fprintf(&b, " %s", e.Address)
 		}
 		b.WriteString("]")
 	}
 	return b.String()
 }
+
+// slice is the n-th slice of the current value of "namespace/name".
+func (s *sink) slice(name string, n int) sources.Slice { return s.service(name).AppendSlices(nil)[n] }
 
 // until waits for a state of the sink.
 func (s *sink) until(t *testing.T, what string, is func() bool) {

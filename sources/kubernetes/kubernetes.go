@@ -13,8 +13,8 @@
 //	decode.go      one file → API objects, leniently
 //	mirror.go      Endpoints of manifests → EndpointSlices, as Kubernetes does
 //	convert.go     API object → object: all that DNS needs, nothing else
-//	intern.go      one copy of what repeats
 //	table.go       objects → what is held of each service → Updates of what really changed
+//	held.go        how the table holds services: packed, found by a few bytes each
 //	guard.go       lists that suddenly lack most of what was known are doubted for a while
 //	status.go      what the parts report → sources.Status
 //

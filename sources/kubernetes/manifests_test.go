@@ -67,7 +67,7 @@ func TestManifests(t *testing.T) {
 	f.untilSynced(t).untilText(t, "shop/api [api-a 192.0.2.1]", "default/web [w 2001:db8::1]", "default/typed ")
 	assert.Equal(t, "manifests", f.status().Kind)
 	assert.Zero(t, f.status().Skipped)
-	assert.Equal(t, sources.Headless, f.service("shop/api").Type)
+	assert.Equal(t, sources.Headless, f.service("shop/api").Type())
 
 	before := f.count()
 	f.write("api.yaml", apiService+"---"+apiSlice+"---"+strings.Replace(apiSlice, "api-a", "api-b", 1))
@@ -97,7 +97,7 @@ func TestManifestsFolderAppearsLater(t *testing.T) {
 	r.untilText(t, "shop/api ") // an error is not an absence
 	writeFile(t, filepath.Join(path, "web.yaml"), named("web"))
 	r.untilSynced(t)
-	r.until(t, "web", func() bool { return r.service("shop/web") != nil })
+	r.until(t, "web", func() bool { return r.service("shop/web") != "" })
 }
 
 // A file that breaks keeps its last good objects, the others live.
@@ -171,13 +171,13 @@ subsets:
 func TestEndpointsAreMirrored(t *testing.T) {
 	f := newFolder(t, map[string]string{"api.yaml": apiService + "---" + apiEndpoints})
 	f.untilSynced(t).untilText(t, "shop/api [api/0/IPv4 192.0.2.1 192.0.2.2][api/0/IPv6 2001:db8::1][api/1/IPv4 192.0.2.3]")
-	v4 := f.service("shop/api").Slices[0]
-	assert.Equal(t, []sources.Port{{Name: "http", Number: 8080}}, v4.Ports)
-	assert.Equal(t, "web-0", v4.Endpoints[0].Hostname)
-	assert.Equal(t, "n1", v4.Endpoints[0].Node)
-	assert.Equal(t, sources.Ready, v4.Endpoints[0].State)
-	assert.Equal(t, sources.NotReady, v4.Endpoints[1].State)
-	assert.Equal(t, []sources.Port{{Number: 9090}}, f.service("shop/api").Slices[2].Ports)
+	v4 := f.slice("shop/api", 0)
+	assert.Equal(t, []sources.Port{{Name: "http", Number: 8080}}, v4.Ports().List())
+	assert.Equal(t, "web-0", v4.Fields().Endpoints[0].Hostname)
+	assert.Equal(t, "n1", v4.Fields().Endpoints[0].Node)
+	assert.Equal(t, sources.Ready, v4.Fields().Endpoints[0].State)
+	assert.Equal(t, sources.NotReady, v4.Fields().Endpoints[1].State)
+	assert.Equal(t, []sources.Port{{Number: 9090}}, f.slice("shop/api", 2).Ports().List())
 }
 
 // The rules of Kubernetes' own mirroring (KEP-0752).

@@ -35,11 +35,11 @@ type object struct {
 	kind kind
 	key  key
 	// service is the value of a Service, without slices.
-	service *sources.Service
-	// owner and slice are what an EndpointSlice says: nil when it has nothing to say here
+	service sources.Service
+	// owner and slice are what an EndpointSlice says: "" when it has nothing to say here
 	// (no service label, an address type that is not served).
 	owner string
-	slice *sources.Slice
+	slice sources.Slice
 	// bad: the object could not be understood and is left out; what is held of it stays.
 	bad bool
 	// complaint is what is wrong with the object, "" for most.

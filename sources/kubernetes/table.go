@@ -24,17 +24,20 @@ type table struct {
 
 	mu         sync.Mutex
 	namespaces map[string]*namespace
+	entries    slab
+	byName     index    // of services
+	bySlice    index    // of slices: the entry that has it
+	open       []opened // values that are being changed
 	kinds      [numKinds]kindState
-	dirty      []*service // touched since the last flush
-	live       bool       // both kinds were listed: changes are pushed
-	bad        int        // notes of objects that are left out
+	dirty      []uint32 // touched since the last flush
+	live       bool     // both kinds were listed: changes are pushed
+	bad        int      // notes of objects that are left out
 	closed     bool
 }
 
 // kindState is what the table knows of a kind as a whole.
 type kindState struct {
-	count  int    // objects held
-	round  uint32 // number of lists taken
+	count  int // objects held
 	listed bool
 	notes  map[key]note
 	doubt  doubt
@@ -42,41 +45,15 @@ type kindState struct {
 
 // note is what is wrong with an object.
 type note struct {
-	text  string
-	bad   bool
-	round uint32
-}
-
-// namespace indexes what is held of a namespace.
-type namespace struct {
-	name     string
-	services map[string]*service // known ones, and those that only slices name
-	slices   map[string]held     // by slice name
-}
-
-// held says which service has a slice. The slice itself is found there by its name.
-type held struct {
-	owner *service
-	round uint32 // of the last list or event that had it
-}
-
-// service is a service with its slices.
-type service struct {
-	namespace *namespace
-	name      string
-	// value is never nil. Once pushed, it and its Slices are shared with the resolver and
-	// never changed again: ownValue and ownSlices say what is still ours to change.
-	value     *sources.Service
-	round     uint32
-	known     bool // a Service object exists; else value has slices only
-	ownValue  bool
-	ownSlices bool
-	pushed    bool // the Sink has a value of it
-	dirty     bool
+	text string
+	bad  bool
 }
 
 func newTable(source string, guard time.Duration, sink sources.Sink, st *status, logger *slog.Logger) *table {
-	t := &table{source: source, sink: sink, status: st, logger: logger, guard: guard, namespaces: map[string]*namespace{}}
+	t := &table{
+		source: source, sink: sink, status: st, logger: logger, guard: guard,
+		namespaces: map[string]*namespace{}, byName: newIndex(), bySlice: newIndex(),
+	}
 	for k := range t.kinds {
 		t.kinds[k].notes = map[key]note{}
 	}
@@ -126,16 +103,14 @@ func (t *table) replaceAll(lists [numKinds][]*object) {
 func (t *table) takeListLocked(k kind, list []*object, guard time.Duration) {
 	state := &t.kinds[k]
 	held := state.count
-	state.round++
+	first := held+len(state.notes) == 0
 	for _, o := range list {
 		t.applyLocked(o)
 	}
-	for id, n := range state.notes {
-		if n.round != state.round {
-			t.forgetNoteLocked(k, id)
-		}
+	var lost []key
+	if !first {
+		lost = t.unlistedLocked(k, list)
 	}
-	lost := t.unlistedLocked(k)
 	if !implausible(len(lost), held, len(list)) {
 		guard = 0
 	}
@@ -143,45 +118,50 @@ func (t *table) takeListLocked(k kind, list []*object, guard time.Duration) {
 	state.listed = true
 }
 
-// unlistedLocked are the held objects that the list of this round did not have.
-func (t *table) unlistedLocked(k kind) (lost []key) {
-	round := t.kinds[k].round
-	for _, ns := range t.namespaces {
-		if k == kindService {
-			for name, s := range ns.services {
-				if s.known && s.round != round {
-					lost = append(lost, key{ns.name, name})
-				}
-			}
-			continue
-		}
-		for name, h := range ns.slices {
-			if h.round != round {
-				lost = append(lost, key{ns.name, name})
-			}
+// unlistedLocked are the held objects that are not in list. Notes of such are forgotten.
+func (t *table) unlistedLocked(k kind, list []*object) (lost []key) {
+	listed := make(map[key]struct{}, len(list))
+	for _, o := range list {
+		listed[o.key] = struct{}{}
+	}
+	for id := range t.kinds[k].notes {
+		if _, is := listed[id]; !is {
+			t.forgetNoteLocked(k, id)
 		}
 	}
+	check := func(id key) {
+		if _, is := listed[id]; !is {
+			lost = append(lost, id)
+		}
+	}
+	t.packLocked()
+	t.entries.each(func(_ uint32, e *entry) {
+		switch {
+		case k == kindSlice:
+			for list := e.value.Slices(); list.Next(); {
+				check(key{e.namespace.name, list.Name()})
+			}
+		case e.known:
+			check(e.key())
+		}
+	})
 	return lost
 }
 
-// goLiveLocked makes all of the table due for pushing once both kinds have been listed.
+// goLiveLocked pushes all of the table once both kinds have been listed.
 func (t *table) goLiveLocked() {
 	if t.live || !t.kinds[kindService].listed || !t.kinds[kindSlice].listed {
 		return
 	}
+	t.flushLocked() // which pushes nothing yet
 	t.live = true
-	for _, ns := range t.namespaces {
-		for _, s := range ns.services {
-			t.touchLocked(s)
-		}
-	}
+	t.entries.each(func(_ uint32, e *entry) { t.pushLocked(e) })
 }
 
 func (t *table) applyLocked(o *object) {
 	t.noteLocked(o)
 	switch {
-	case o.bad:
-		t.confirmLocked(o.kind, o.key) // what is held of it stays
+	case o.bad: // what is held of it stays
 	case o.kind == kindService:
 		t.setServiceLocked(o)
 	default:
@@ -198,180 +178,152 @@ func (t *table) removeLocked(k kind, id key) {
 	}
 }
 
-// confirmLocked keeps an object that is listed, whatever it says now.
-func (t *table) confirmLocked(k kind, id key) {
-	ns := t.namespaces[id.namespace]
-	if ns == nil {
-		return
-	}
-	if s := ns.services[id.name]; k == kindService && s != nil {
-		s.round = t.kinds[k].round
-	}
-	if h, ok := ns.slices[id.name]; k == kindSlice && ok {
-		h.round = t.kinds[k].round
-		ns.slices[id.name] = h
-	}
-}
-
 func (t *table) setServiceLocked(o *object) {
-	s := t.serviceLocked(o.key)
-	s.round = t.kinds[kindService].round
-	if s.known && sameService(s.value, o.service) {
+	number := t.entryLocked(o.key)
+	e := t.entries.at(number)
+	if e.known && t.bareOf(e) == o.service {
 		return
 	}
-	if !s.known {
+	if !e.known {
 		t.kinds[kindService].count++
 	}
-	value := *o.service
-	value.Slices = s.value.Slices
-	s.value, s.known, s.ownValue = &value, true, true
-	t.touchLocked(s)
+	t.openLocked(number).bare, e.known = o.service, true
+	t.touchLocked(number)
 }
 
 func (t *table) removeServiceLocked(id key) {
-	ns := t.namespaces[id.namespace]
-	if ns == nil || ns.services[id.name] == nil || !ns.services[id.name].known {
+	number, found := t.findEntry(id)
+	if !found || !t.entries.at(number).known {
 		return
 	}
-	s := ns.services[id.name]
-	s.value, s.known, s.ownValue = &sources.Service{Slices: s.value.Slices}, false, true
+	t.openLocked(number).bare = unknownService()
+	t.entries.at(number).known = false
 	t.kinds[kindService].count--
-	t.touchLocked(s)
+	t.touchLocked(number)
 }
 
+// unknownService is what stands before the slices of a service that is not known.
+func unknownService() sources.Service { return new(sources.ServiceFields).Pack() }
+
 func (t *table) setSliceLocked(o *object) {
-	if o.slice == nil {
+	if o.slice == "" {
 		t.removeSliceLocked(o.key)
 		return
 	}
-	round := t.kinds[kindSlice].round
-	s := t.serviceLocked(key{o.key.namespace, o.owner})
-	if h, ok := s.namespace.slices[o.key.name]; ok && h.owner != s {
-		t.takeOutLocked(h.owner, o.key.name) // its label names another service now
-	} else if !ok {
+	number := t.entryLocked(key{o.key.namespace, o.owner})
+	owner, found := t.findOwner(o.key)
+	switch {
+	case !found:
 		t.kinds[kindSlice].count++
+		t.bySlice.add(o.key, number)
+	case owner != number: // its label names another service now
+		t.bySlice.remove(o.key)
+		t.takeOutLocked(owner, o.key.name)
+		t.bySlice.add(o.key, number)
+	default:
+		if held, _ := t.sliceOf(t.entries.at(number), o.key.name); held == o.slice {
+			return
+		}
 	}
-	at, found := findSlice(s.value.Slices, o.key.name)
-	if found && sameSlice(s.value.Slices[at], o.slice) {
-		// The index keeps the old slice's name as its key: the new slice is not kept.
-		s.namespace.slices[s.value.Slices[at].Name] = held{s, round}
-		return
-	}
-	s.namespace.slices[o.slice.Name] = held{s, round}
-	s.makeOwn()
-	if found {
-		s.value.Slices[at] = o.slice
-	} else {
-		s.value.Slices = slices.Insert(s.value.Slices, at, o.slice)
-	}
-	t.touchLocked(s)
+	t.putInLocked(number, o.slice)
 }
 
 func (t *table) removeSliceLocked(id key) {
-	ns := t.namespaces[id.namespace]
-	if ns == nil {
-		return
-	}
-	if h, ok := ns.slices[id.name]; ok {
-		delete(ns.slices, id.name)
+	if owner, found := t.findOwner(id); found {
+		t.bySlice.remove(id)
 		t.kinds[kindSlice].count--
-		t.takeOutLocked(h.owner, id.name)
+		t.takeOutLocked(owner, id.name)
 	}
 }
 
-// takeOutLocked takes a slice out of a service, not out of the index.
-func (t *table) takeOutLocked(s *service, name string) {
-	if at, found := findSlice(s.value.Slices, name); found {
-		s.makeOwn()
-		if s.value.Slices = slices.Delete(s.value.Slices, at, at+1); len(s.value.Slices) == 0 {
-			s.value.Slices = nil // as that of a service that never had one
-		}
-		t.touchLocked(s)
+// putInLocked puts a slice into an entry, in place of the one of its name.
+func (t *table) putInLocked(number uint32, slice sources.Slice) {
+	o := t.openLocked(number)
+	if at, found := findSlice(o.slices, slice.Name()); found {
+		o.slices[at] = slice
+	} else {
+		o.slices = slices.Insert(o.slices, at, slice)
 	}
+	t.touchLocked(number)
 }
 
-// serviceLocked finds or makes an entry. A made one is touched, so that flush takes it
-// away again if nothing comes into it.
-func (t *table) serviceLocked(id key) *service {
+// takeOutLocked takes a slice out of an entry.
+func (t *table) takeOutLocked(number uint32, name string) {
+	o := t.openLocked(number)
+	if at, found := findSlice(o.slices, name); found {
+		o.slices = slices.Delete(o.slices, at, at+1)
+	}
+	t.touchLocked(number)
+}
+
+// entryLocked finds or makes an entry. A made one is touched, so that flush takes it away
+// again if nothing comes into it.
+func (t *table) entryLocked(id key) (number uint32) {
+	number, found := t.findEntry(id)
+	if found {
+		return number
+	}
 	ns := t.namespaces[id.namespace]
 	if ns == nil {
-		ns = &namespace{
-			name:     strings.Clone(id.namespace),
-			services: map[string]*service{},
-			slices:   map[string]held{},
-		}
+		ns = &namespace{name: strings.Clone(id.namespace)}
 		t.namespaces[ns.name] = ns
 	}
-	s := ns.services[id.name]
-	if s == nil {
-		s = &service{
-			namespace: ns,
-			name:      strings.Clone(id.name),
-			value:     &sources.Service{},
-			ownValue:  true,
-			ownSlices: true,
-		}
-		ns.services[s.name] = s
-		t.touchLocked(s)
-	}
-	return s
+	ns.entries++
+	number = t.entries.take()
+	*t.entries.at(number) = entry{namespace: ns, name: strings.Clone(id.name), value: unknownService()}
+	t.byName.add(id, number)
+	t.touchLocked(number)
+	return number
 }
 
-// makeOwn makes value and its Slices ours to change.
-func (s *service) makeOwn() {
-	if !s.ownValue {
-		value := *s.value
-		s.value, s.ownValue = &value, true
-	}
-	if !s.ownSlices {
-		s.value.Slices, s.ownSlices = slices.Clone(s.value.Slices), true
-	}
-}
-
-func (t *table) touchLocked(s *service) {
-	if !s.dirty {
-		s.dirty = true
-		t.dirty = append(t.dirty, s)
+func (t *table) touchLocked(number uint32) {
+	if e := t.entries.at(number); !e.dirty {
+		e.dirty = true
+		t.dirty = append(t.dirty, number)
 	}
 }
 
 // flushLocked pushes the touched services, once each.
 func (t *table) flushLocked() {
-	for i, s := range t.dirty {
-		s.dirty = false
-		t.dirty[i] = nil
-		t.pushLocked(s)
-		t.dropEmptyLocked(s)
+	t.packLocked()
+	for _, number := range t.dirty {
+		e := t.entries.at(number)
+		e.dirty = false
+		t.pushLocked(e)
+		t.dropEmptyLocked(number)
 	}
-	t.dirty = t.dirty[:0]
+	if t.dirty = t.dirty[:0]; cap(t.dirty) > maxOpen {
+		t.dirty = nil
+	}
 }
 
-func (t *table) pushLocked(s *service) {
-	if t.closed || !t.live || !s.known && !s.pushed {
+func (t *table) pushLocked(e *entry) {
+	if t.closed || !t.live || !e.known && !e.pushed {
 		return
 	}
 	update := sources.Update{Key: sources.Key{
 		Source:    t.source,
 		Kind:      sources.KindService,
-		Namespace: s.namespace.name,
-		Name:      s.name,
+		Namespace: e.namespace.name,
+		Name:      e.name,
 	}}
-	if s.known {
-		s.ownValue, s.ownSlices = false, false
-		update.Value = s.value
+	if e.known {
+		update.Value = e.value
 	}
-	s.pushed = s.known
+	e.pushed = e.known
 	t.sink.Update(update)
 }
 
-func (t *table) dropEmptyLocked(s *service) {
-	if s.known || len(s.value.Slices) > 0 {
+func (t *table) dropEmptyLocked(number uint32) {
+	e := t.entries.at(number)
+	if e.known || e.value.Bare() != e.value {
 		return
 	}
-	delete(s.namespace.services, s.name)
-	if ns := s.namespace; len(ns.services) == 0 {
-		delete(t.namespaces, ns.name)
+	t.byName.remove(e.key())
+	if e.namespace.entries--; e.namespace.entries == 0 {
+		delete(t.namespaces, e.namespace.name)
 	}
+	t.entries.release(number)
 }
 
 // noteLocked keeps and logs what is wrong with o, once for as long as it stays so.
@@ -382,7 +334,7 @@ func (t *table) noteLocked(o *object) {
 		return
 	}
 	old, had := state.notes[o.key]
-	state.notes[o.key] = note{text: o.complaint, bad: o.bad, round: state.round}
+	state.notes[o.key] = note{text: o.complaint, bad: o.bad}
 	if had && old.text == o.complaint && old.bad == o.bad {
 		return
 	}
@@ -424,39 +376,21 @@ func (t *table) close() {
 // share replaces a slice of o that says nothing new by the held one, so that the list that
 // o is part of needs no memory for it.
 func (t *table) share(o *object) *object {
-	if o.kind != kindSlice || o.slice == nil {
+	if o.kind != kindSlice || o.slice == "" {
 		return o
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ns := t.namespaces[o.key.namespace]
-	if ns == nil {
+	number, found := t.findOwner(o.key)
+	if !found {
 		return o
 	}
-	h, ok := ns.slices[o.key.name]
-	if !ok || h.owner.name != o.owner {
+	e := t.entries.at(number)
+	held, _ := t.sliceOf(e, o.key.name)
+	if e.name != o.owner || held != o.slice {
 		return o
 	}
-	if at, found := findSlice(h.owner.value.Slices, o.key.name); found && sameSlice(h.owner.value.Slices[at], o.slice) {
-		old := h.owner.value.Slices[at]
-		return &object{kind: kindSlice, key: key{ns.name, old.Name}, owner: h.owner.name, slice: old, complaint: o.complaint}
+	return &object{
+		kind: kindSlice, key: key{e.namespace.name, held.Name()}, owner: e.name, slice: held, complaint: o.complaint,
 	}
-	return o
-}
-
-func findSlice(list []*sources.Slice, name string) (at int, found bool) {
-	return slices.BinarySearchFunc(list, name, func(s *sources.Slice, name string) int {
-		return strings.Compare(s.Name, name)
-	})
-}
-
-// sameService says whether two services differ in nothing but their slices.
-func sameService(a, b *sources.Service) bool {
-	return a.Type == b.Type && a.Created.Equal(b.Created) && a.ExternalName == b.ExternalName &&
-		a.EquivalentTo == b.EquivalentTo && slices.Equal(a.Ports, b.Ports) &&
-		slices.Equal(a.ClusterIPs, b.ClusterIPs)
-}
-
-func sameSlice(a, b *sources.Slice) bool {
-	return a == b || a.Name == b.Name && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.Endpoints, b.Endpoints)
 }

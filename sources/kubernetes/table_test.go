@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -50,29 +52,22 @@ func TestSlicesOfUnknownServicesAreHeld(t *testing.T) {
 	assert.Equal(t, 1, f.sink.count())
 }
 
-func TestSlicesAreOrderedAndShared(t *testing.T) {
+func TestSlicesAreOrdered(t *testing.T) {
 	f := newFixture(t).listed(newService("api"), newSlice("api", "b", "192.0.2.2"), newSlice("api", "a", "192.0.2.1"))
-	before := f.sink.service("shop/api")
 	f.set(newSlice("api", "c", "192.0.2.3"))
-	after := f.sink.service("shop/api")
 	f.wantText("shop/api [a 192.0.2.1][b 192.0.2.2][c 192.0.2.3]")
-	assert.Same(t, before.Slices[0], after.Slices[0])
-	assert.Same(t, before.Slices[1], after.Slices[1])
-	assert.Len(t, before.Slices, 2, "what was pushed does not change")
-
 	f.set(newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }))
-	assert.Same(t, after.Slices[2], f.sink.service("shop/api").Slices[2])
+	f.wantText("shop/api [a 192.0.2.1][b 192.0.2.2][c 192.0.2.3]")
+	assert.Equal(t, []sources.Port{{Name: "http", Number: 81}}, f.sink.service("shop/api").Ports().List())
 	f.delete(newSlice("api", "a"))
 	f.wantText("shop/api [b 192.0.2.2][c 192.0.2.3]")
-	assert.Len(t, after.Slices, 3, "what was pushed does not change")
-	assert.Equal(t, "a", after.Slices[0].Name)
 }
 
 // FAULTS 9, CASES C109: the same objects again push nothing, by event and by list.
 func TestUnchangedObjectsPushNothing(t *testing.T) {
 	objects := []metav1.Object{newService("api"), newSlice("api", "a", "192.0.2.1", "192.0.2.2")}
 	f := newFixture(t).listed(objects...)
-	before, slice := f.sink.count(), f.sink.service("shop/api").Slices[0]
+	before := f.sink.count()
 	f.set(objects...)
 	f.relist(kindService, objects...)
 	f.relist(kindSlice, objects...)
@@ -80,7 +75,6 @@ func TestUnchangedObjectsPushNothing(t *testing.T) {
 	reordered.ResourceVersion, reordered.Annotations = "77", map[string]string{"x": "y"}
 	f.set(reordered)
 	assert.Equal(t, before, f.sink.count())
-	assert.Same(t, slice, f.sink.service("shop/api").Slices[0])
 }
 
 // CASES C106.
@@ -288,7 +282,7 @@ func TestNamedNewsEndsDoubtAtOnce(t *testing.T) {
 func TestDoubtedListStillAdds(t *testing.T) {
 	f := newFixture(t).listed(services(20)...)
 	f.relist(kindService, newService("new"))
-	assert.NotNil(t, f.sink.service("shop/new"))
+	assert.NotEmpty(t, f.sink.service("shop/new"))
 	assert.Equal(t, 21, f.sink.size())
 }
 
@@ -299,6 +293,9 @@ func TestEventsEndInWhatARebuildGives(t *testing.T) {
 		random := rand.New(rand.NewPCG(uint64(seed), 1))
 		f := newFixture(t)
 		f.table.guard = 0
+		if seed%2 == 1 { // most keys clash
+			f.table.byName.mask, f.table.bySlice.mask = 1, 1
+		}
 		world := newWorld(random)
 		for range random.IntN(4) {
 			world.step(f)
@@ -374,7 +371,7 @@ func (w *world) objects() (list []metav1.Object) {
 }
 
 // snapshots are pushed values beside their text when they were pushed.
-type snapshots map[*sources.Service]string
+type snapshots map[sources.Service]string
 
 func (s snapshots) keep(from *sink) {
 	for _, v := range from.values {
@@ -388,22 +385,22 @@ func (s snapshots) check(t *testing.T) {
 	t.Helper()
 	for v, text := range s {
 		require.Equal(t, text, describe(v), "a pushed value has changed")
-		require.True(t, slices.IsSortedFunc(v.Slices, func(a, b *sources.Slice) int {
-			if a.Name < b.Name {
-				return -1
-			}
-			return 1
+		require.True(t, slices.IsSortedFunc(v.AppendSlices(nil), func(a, b sources.Slice) int {
+			return strings.Compare(a.Name(), b.Name())
 		}))
 	}
 }
 
 func TestShareTakesTheHeldSlice(t *testing.T) {
 	f := newFixture(t).listed(newService("api"), newSlice("api", "a", "192.0.2.1"))
-	held := f.sink.service("shop/api").Slices[0]
-	assert.Same(t, held, f.store[kindSlice].compact(newSlice("api", "a", "192.0.2.1")).slice)
-	assert.NotSame(t, held, f.store[kindSlice].compact(newSlice("api", "a", "192.0.2.2")).slice)
-	assert.NotSame(t, held, f.store[kindSlice].compact(newSlice("other", "a", "192.0.2.1")).slice)
-	assert.NotNil(t, f.store[kindSlice].compact(newSlice("api", "b", "192.0.2.1")).slice)
+	held := f.sink.slice("shop/api", 0)
+	isHeld := func(s *discoveryv1.EndpointSlice) bool {
+		return unsafe.StringData(string(held)) == unsafe.StringData(string(f.store[kindSlice].compact(s).slice))
+	}
+	assert.True(t, isHeld(newSlice("api", "a", "192.0.2.1")))
+	assert.False(t, isHeld(newSlice("api", "a", "192.0.2.2")))
+	assert.False(t, isHeld(newSlice("other", "a", "192.0.2.1")))
+	assert.NotEmpty(t, f.store[kindSlice].compact(newSlice("api", "b", "192.0.2.1")).slice)
 }
 
 func TestTableIsSilentAfterClose(t *testing.T) {

@@ -446,7 +446,7 @@ func TestKubeconfigIsReadAgain(t *testing.T) {
 	assert.Equal(t, requests, east.count("watch"), "the same access is no reason to begin anew")
 
 	kubeconfig(t, path, west.server.URL)
-	r.until(t, "the other server", func() bool { return r.service("shop/west") != nil })
+	r.until(t, "the other server", func() bool { return r.service("shop/west") != "" })
 	require.Eventually(t, func() bool { east.mu.Lock(); defer east.mu.Unlock(); return east.streams == [numKinds]int{} },
 		10*time.Second, time.Millisecond, "no watch is left behind")
 }
