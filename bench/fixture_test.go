@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
@@ -59,7 +60,18 @@ func (f *fleet) push(n int, change func(i int) sources.Update) {
 	<-done
 }
 
-func clusterName(c int) string { return fmt.Sprintf("c%d", c+1) }
+// clusterNames and namespaces are texts that a source has once, as do the fixtures.
+var (
+	clusterNames = [clusters]string{"c1", "c2", "c3"}
+	namespaces   = func() (out [1_000_000/clusters/endpointsPerPart/perNamespace + 1]string) {
+		for i := range out {
+			out[i] = fmt.Sprintf("team-%d", i)
+		}
+		return out
+	}()
+)
+
+func clusterName(c int) string { return clusterNames[c] }
 
 func settings() *resolver.Settings {
 	s := &resolver.Settings{
@@ -101,11 +113,16 @@ func newFleet(tb testing.TB, endpoints int) *fleet {
 
 func (f *fleet) flush() { require.NoError(f.tb, f.resolver.Flush(context.Background())) }
 
-func namespaceOf(i int) string { return fmt.Sprintf("team-%d", i/perNamespace) }
-func nameOf(i int) string      { return fmt.Sprintf("service-%d", i) }
+func namespaceOf(i int) string { return namespaces[i/perNamespace] }
+func nameOf(i int) string      { return "service-" + strconv.Itoa(i) }
 
-// podOf is endpoint e of service i: names are as long as those of real clusters.
-func podOf(i, e int) string { return fmt.Sprintf("service-%d-7c9f8d6b5d-%05d", i, e) }
+// podOf is endpoint e of service i, zoneOf and nodeOf are those of endpoint n: names are
+// as long as those of real clusters.
+func podOf(i, e int) string { return nameOf(i) + "-7c9f8d6b5d-" + strconv.Itoa(10_000+e) }
+func zoneOf(n int) string   { return "westus2-" + strconv.Itoa(n%3) }
+func nodeOf(c, n int) string {
+	return "node-" + strconv.Itoa(10_000+n%5000) + "." + clusterName(c) + ".example.internal"
+}
 
 func update(c, i int, s sources.Service) sources.Update {
 	u := sources.Update{Key: sources.Key{
@@ -127,8 +144,8 @@ func service(c, i, round int) sources.Service {
 		slice.Endpoints = append(slice.Endpoints, sources.Endpoint{
 			Address:  address(c, n, round),
 			Hostname: podOf(i, e),
-			Zone:     fmt.Sprintf("westus2-%d", n%3),
-			Node:     fmt.Sprintf("node-%05d.%s.example.internal", n%5000, clusterName(c)),
+			Zone:     zoneOf(n),
+			Node:     nodeOf(c, n),
 		})
 	}
 	fields := sources.ServiceFields{

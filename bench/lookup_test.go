@@ -99,7 +99,7 @@ func TestQueryPathAllocatesNothing(t *testing.T) {
 		{"service-1.team-0.svc.cluster.global.", dns.TypeA},
 		{"service-1.team-0.svc.cluster.global.", dns.TypeAAAA},
 		{"_http._tcp.service-1.team-0.svc.cluster.global.", dns.TypeSRV},
-		{"service-1-7c9f8d6b5d-00000.c1.service-1.team-0.svc.cluster.global.", dns.TypeA},
+		{"service-1-7c9f8d6b5d-10000.c1.service-1.team-0.svc.cluster.global.", dns.TypeA},
 		{"service-1.team-0.svc.cluster.c1.", dns.TypeA},
 		{"absent.team-0.svc.cluster.global.", dns.TypeA},
 		{"absent.mesh.", dns.TypeA},

@@ -82,8 +82,7 @@ func largeSlice(first, round int) sources.Slice {
 	s := sources.SliceFields{Name: fmt.Sprintf("large-%05d", first), Ports: ports}
 	for n := first; n < first+100; n++ {
 		s.Endpoints = append(s.Endpoints, sources.Endpoint{
-			Address: address(0, 1<<20+n, 0), Hostname: podOf(0, n), Zone: fmt.Sprintf("westus2-%d", n%3),
-			Node: fmt.Sprintf("node-%05d.c1.example.internal", n%5000),
+			Address: address(0, 1<<20+n, 0), Hostname: podOf(0, n), Zone: zoneOf(n), Node: nodeOf(0, n),
 		})
 	}
 	s.Endpoints[0].Address = address(1, first, round)

@@ -99,7 +99,8 @@ func (o *owner) replaceLabelled(name ServiceName, n Named, t *touched) {
 
 // groupOf is a copy of the group, or a new one, to change and store.
 func (o *owner) groupOf(name ServiceName) *Group {
-	if g := o.groups.get(&Group{ServiceName: name}); g != nil {
+	o.probe.ServiceName = name
+	if g := o.groups.get(&o.probe); g != nil {
 		next := *g
 		return &next
 	}

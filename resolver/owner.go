@@ -28,6 +28,7 @@ type owner struct {
 	groups   *tree[Group]        // the trees of the next snapshot
 	mesh     *tree[Mesh]
 	members  *tree[located]
+	probe    Group // to look up by
 	touched  touched
 	current  atomic.Pointer[Snapshot]
 
