@@ -86,13 +86,19 @@ func settings() *resolver.Settings {
 	return s
 }
 
+func naming() *zones.Naming {
+	return &zones.Naming{
+		Mesh: names.MustParse("mesh"), Global: names.MustParse("cluster.global"), PerCluster: "cluster.{id}",
+		Glue: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, NegativeTTL: 5 * time.Second, TTL: 5 * time.Second,
+	}
+}
+
+func newPublisher() *zones.Publisher { return zones.New(zones.Config{Naming: naming()}) }
+
 // newFleet makes a fleet of about that many endpoints.
 func newFleet(tb testing.TB, endpoints int) *fleet {
 	f := &fleet{tb: tb, services: max(1, endpoints/(clusters*endpointsPerPart))}
-	f.publisher = zones.New(zones.Config{Naming: &zones.Naming{
-		Mesh: names.MustParse("mesh"), Global: names.MustParse("cluster.global"), PerCluster: "cluster.{id}",
-		Glue: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, NegativeTTL: 5 * time.Second, TTL: 5 * time.Second,
-	}})
+	f.publisher = newPublisher()
 	f.resolver = resolver.New(resolver.Config{Settings: settings(), Publisher: f})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
