@@ -54,12 +54,13 @@ func (m moving) at() position { return position(m.chunk<<chunkBits | m.line) }
 // The chunk is dropped with its last entry's move.
 func (s *store) moveEntries(budget int) (lines int) {
 	edits := s.edits[:0]
-	m, used := s.moving, s.chunkOf[s.moving.chunk].used
-	for lines < budget && m.line < used {
+	m, chunk := s.moving, &s.chunkOf[s.moving.chunk]
+	for lines < budget && m.line < chunk.used {
 		e := s.entry(m.at())
 		n := e.lines()
-		if hash := e.u32(hHash); s.has(hash, m.at()) {
-			edits = append(edits, edit{hash, m.at(), s.put(e)})
+		if !chunk.buried(m.line) {
+			edits = append(edits, edit{e.u32(hHash), m.at(), s.put(e)})
+			chunk = &s.chunkOf[m.chunk]
 		}
 		m.line += n
 		lines += n
@@ -74,15 +75,20 @@ func (s *store) moveEntries(budget int) (lines int) {
 func (s *store) moveLeaves(budget int) (lines int) {
 	for lines < budget && s.moving.chunk != 0 {
 		p := s.moving.at()
+		buried := s.chunkOf[s.moving.chunk].buried(s.moving.line)
 		s.moving.line += leafLines
 		lines += leafLines
-		list := s.scratch[:0]
-		eachSlot(s.leaf(p), func(v slot) { list = append(list, v) })
-		s.scratch = list
-		if number := list[0].hash() >> s.shift; s.leafAt(number) == p {
-			s.branch(number)[number%fan] = s.newLeaf(list)
-			s.release(p, leafLines)
+		if !buried {
+			s.moveLeaf(p)
 		}
 	}
 	return lines
+}
+
+func (s *store) moveLeaf(p position) {
+	next := s.take(leaves, leafLines)
+	leaf := s.leaf(next)
+	copy(leaf, s.leaf(p))
+	eachSlot(leaf, func(v slot) { s.branch(v.hash() >> s.shift)[v.hash()>>s.shift%fan] = next })
+	s.release(p, leafLines)
 }

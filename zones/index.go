@@ -11,7 +11,7 @@ import (
 // which the garbage collector has nothing to follow.
 //
 // A hash's highest bits choose a leaf, an open-addressed table of hashes and positions of
-// about 64 entries; the position of a leaf stands in a branch, and branches in the root.
+// about 24 entries; the position of a leaf stands in a branch, and branches in the root.
 // Root and branches are small and stay in the cache, so that a lookup among millions
 // touches memory twice: at the leaf's slot, and where header, key and addresses of the
 // entry stand side by side.
@@ -30,7 +30,7 @@ const (
 	fanBits = 7
 	fan     = 1 << fanBits // leaves of a branch
 
-	slotBits = 7
+	slotBits = 6
 	slots    = 1 << slotBits // of a leaf
 	slotSize = 8             // position, hash: uint32 each; 0: free
 	leafSize = slots * slotSize
@@ -129,22 +129,6 @@ func insert(leaf []byte, s slot) {
 		i = (i + 1) % slots
 	}
 	binary.LittleEndian.PutUint64(leaf[i*slotSize:], uint64(s))
-}
-
-// has says whether an entry of that hash stands at p.
-func (ix *index) has(hash uint32, p position) bool {
-	leaf := ix.leafOf(hash)
-	if leaf == nil {
-		return false
-	}
-	for i := hash % slots; ; i = (i + 1) % slots {
-		switch slotAt(leaf, i) {
-		case 0:
-			return false
-		case makeSlot(hash, p):
-			return true
-		}
-	}
 }
 
 // each calls f for every entry, in no order that means anything.

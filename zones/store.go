@@ -46,6 +46,7 @@ const (
 type chunkState struct {
 	kind       kind
 	live, used int
+	dead       []uint64 // a bit for each line: what began there is referred to no more
 }
 
 const (
@@ -136,12 +137,26 @@ func (s *store) addChunk(k kind, memory []byte) int {
 func (s *store) release(p position, lines int) {
 	n := p.chunk()
 	c := &s.chunkOf[n]
+	c.bury(int(p & (maxLines - 1)))
 	c.live -= lines
 	s.live[c.kind] -= lines
 	s.dead += lines
 	if c.live == 0 && s.open[c.kind] != n {
 		s.drop(n)
 	}
+}
+
+// bury notes that what began at a line is dead.
+func (c *chunkState) bury(line int) {
+	for len(c.dead) <= line/64 {
+		c.dead = append(c.dead, 0)
+	}
+	c.dead[line/64] |= 1 << (line % 64)
+}
+
+// buried says whether what began at a line is dead.
+func (c *chunkState) buried(line int) bool {
+	return line/64 < len(c.dead) && c.dead[line/64]>>(line%64)&1 != 0
 }
 
 // drop takes a chunk that nothing refers to out. Indexes of before keep it.
@@ -224,6 +239,11 @@ func (s *store) change(edits []edit) bool {
 	number := edits[0].hash >> s.shift
 	b := s.branch(number)
 	old := b[number%fan]
+	if e := edits[0]; len(edits) == 1 && e.old != 0 && e.now != 0 {
+		b[number%fan] = s.patched(old, e)
+		s.settle(e)
+		return true
+	}
 	s.scratch = s.scratch[:0]
 	if old != 0 {
 		eachSlot(s.leaf(old), func(v slot) {
@@ -248,6 +268,20 @@ func (s *store) change(edits []edit) bool {
 		s.settle(e)
 	}
 	return true
+}
+
+// patched is a copy of a leaf in which an entry has moved.
+func (s *store) patched(old position, e edit) position {
+	p := s.take(leaves, leafLines)
+	leaf := s.leaf(p)
+	copy(leaf, s.leaf(old))
+	i := e.hash % slots
+	for slotAt(leaf, i) != makeSlot(e.hash, e.old) {
+		i = (i + 1) % slots
+	}
+	binary.LittleEndian.PutUint64(leaf[i*slotSize:], uint64(makeSlot(e.hash, e.now)))
+	s.release(old, leafLines)
+	return p
 }
 
 // settle counts an edit that was made.
