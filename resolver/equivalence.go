@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unique"
 
 	"github.com/meshdns/meshdns/names"
 	"github.com/meshdns/meshdns/sources"
@@ -99,17 +100,17 @@ func (o *owner) replaceLabelled(name ServiceName, n Named, t *touched) {
 
 // groupOf is a copy of the group, or a new one, to change and store.
 func (o *owner) groupOf(name ServiceName) *Group {
-	o.probe.ServiceName = name
-	if g := o.groups.get(&o.probe); g != nil {
+	if g := o.groups.get(name.key()); g != nil {
 		next := *g
 		return &next
 	}
-	return &Group{ServiceName: name}
+	namespace := unique.Make(name.Namespace)
+	return &Group{ServiceName: ServiceName{namespace.Value(), name.Name}, namespace: namespace}
 }
 
 func (o *owner) store(g *Group, t *touched) {
 	if len(g.Members) == 0 && len(g.Labelled) == 0 {
-		o.groups.remove(g)
+		o.groups.remove(g.key())
 		t.services[g.ServiceName] = nil
 		return
 	}
@@ -144,11 +145,11 @@ func compareNamed(a, b Named) int {
 // that the present groups count by.
 func (o *owner) regroup(old []ClusterState) {
 	previous := o.groups
-	o.groups = newTree(compareGroups)
+	o.groups = newTree(groupKey)
 	for i := range o.clusters {
 		o.clusters[i].Live.reset()
 	}
-	previous.each(nil, func(g *Group) bool {
+	previous.each(treeKey{}, func(g *Group) bool {
 		for _, m := range g.Members {
 			o.applyService(sources.Key{
 				Source: old[m.Cluster].Name, Kind: sources.KindService, Namespace: g.Namespace, Name: g.Name,

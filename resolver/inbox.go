@@ -30,11 +30,11 @@ func newInbox() *inbox {
 
 func newBatch() *batch { return &batch{at: make(map[sources.Key]int)} }
 
-// bigBatch is where a batch's memory is let go instead of kept for the next one.
-const bigBatch = 4096
+// smallBatch is up to where a batch's memory is kept for the next one.
+const smallBatch = 64
 
 func (b *batch) reset() {
-	if len(b.updates) > bigBatch {
+	if len(b.updates) > smallBatch {
 		*b = *newBatch()
 		return
 	}

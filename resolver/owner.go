@@ -28,7 +28,6 @@ type owner struct {
 	groups   *tree[Group]        // the trees of the next snapshot
 	mesh     *tree[Mesh]
 	members  *tree[located]
-	probe    Group // to look up by
 	touched  touched
 	current  atomic.Pointer[Snapshot]
 
@@ -50,9 +49,9 @@ func newOwner(c Config, in *inbox) *owner {
 		status:  map[string]*tracked{},
 		docs:    newDocuments(),
 		touched: newTouched(), staleSince: map[string]time.Time{},
-		groups:  newTree(compareGroups),
-		mesh:    newTree(compareMeshes),
-		members: newTree(compareLocated),
+		groups:  newTree(groupKey),
+		mesh:    newTree(meshKey),
+		members: newTree(locatedKey),
 	}
 	o.useSettings(c.Settings)
 	return o
@@ -76,8 +75,8 @@ func newTouched() touched {
 }
 
 func (t *touched) reset() {
-	if len(t.services) > bigBatch {
-		*t = newTouched()
+	if max(len(t.services), len(t.mesh), len(t.members)) > smallBatch {
+		*t = newTouched() // to go over a map costs what it once held
 		return
 	}
 	t.all, t.clusters = false, false
@@ -151,7 +150,7 @@ func (o *owner) applyUpdates(updates []sources.Update, t *touched) {
 // applyMembers takes what a locator stands for now, nil when nobody asks for it any more.
 func (o *owner) applyMembers(key string, m *sources.Members, t *touched) {
 	if m == nil {
-		o.members.remove(&located{key: key})
+		o.members.remove(treeKey{minor: key})
 	} else {
 		o.members.set(&located{key, m})
 		o.countMembers(key, m)
@@ -192,7 +191,7 @@ func (o *owner) rebuildMesh(t *touched) {
 		if m := o.docs.winner(name); m != nil {
 			o.mesh.set(m)
 		} else {
-			o.mesh.remove(&Mesh{key: name.Wire()})
+			o.mesh.remove(treeKey{minor: name.Wire()})
 		}
 	}
 	s := o.snapshot()
@@ -295,7 +294,7 @@ func (o *owner) withdraw(source string, t *touched) {
 }
 
 func (o *owner) withdrawServices(source string, cluster int, t *touched) {
-	o.groups.snapshot().each(nil, func(g *Group) bool {
+	o.groups.snapshot().each(treeKey{}, func(g *Group) bool {
 		if g.Member(cluster) != nil {
 			key := sources.Key{Source: source, Kind: sources.KindService, Namespace: g.Namespace, Name: g.Name}
 			o.applyService(key, "", t)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/meshdns/meshdns/names"
 	"github.com/meshdns/meshdns/registry"
@@ -40,6 +41,8 @@ func (s *ServiceName) compare(t ServiceName) int {
 	return cmp.Or(strings.Compare(s.Namespace, t.Namespace), strings.Compare(s.Name, t.Name))
 }
 
+func (s ServiceName) key() treeKey { return treeKey{s.Namespace, s.Name} }
+
 // String is namespace/name.
 func (s ServiceName) String() string { return s.Namespace + "/" + s.Name }
 
@@ -51,9 +54,11 @@ type Group struct {
 	// Labelled are the services that name this one in their equivalence label, ordered
 	// by cluster, namespace, name. Only with MatchLabel.
 	Labelled []Named
+
+	namespace unique.Handle[string] // keeps one string of a namespace for all of its groups
 }
 
-func compareGroups(a, b *Group) int { return a.ServiceName.compare(b.ServiceName) }
+func groupKey(g *Group) treeKey { return g.key() }
 
 // Member is one cluster's service.
 type Member struct {
@@ -76,7 +81,7 @@ type Mesh struct {
 	key string // the name's wire form
 }
 
-func compareMeshes(a, b *Mesh) int { return strings.Compare(a.key, b.key) }
+func meshKey(m *Mesh) treeKey { return treeKey{minor: m.key} }
 
 // located is what a locator stands for.
 type located struct {
@@ -84,22 +89,22 @@ type located struct {
 	members *sources.Members
 }
 
-func compareLocated(a, b *located) int { return strings.Compare(a.key, b.key) }
+func locatedKey(l *located) treeKey { return treeKey{minor: l.key} }
 
 // Group returns the group of a service name, nil when no cluster has it.
 func (s *Snapshot) Group(name ServiceName) *Group {
-	return s.groups.get(&Group{ServiceName: name})
+	return s.groups.get(name.key())
 }
 
 // Mesh returns a registered name, nil when it is not registered.
 func (s *Snapshot) Mesh(name names.Name) *Mesh {
-	return s.mesh.get(&Mesh{key: name.Wire()})
+	return s.mesh.get(treeKey{minor: name.Wire()})
 }
 
 // Members returns what a DNS, cloud or Consul locator stands for, nil when nothing is
 // known of it.
 func (s *Snapshot) Members(backendKey string) *sources.Members {
-	if l := s.members.get(&located{key: backendKey}); l != nil {
+	if l := s.members.get(treeKey{minor: backendKey}); l != nil {
 		return l.members
 	}
 	return nil
@@ -109,16 +114,16 @@ func (s *Snapshot) Members(backendKey string) *sources.Members {
 // (namespace/name, not included; "" for the start) until f returns false.
 func (s *Snapshot) EachGroup(after string, f func(*Group) bool) {
 	namespace, name, _ := strings.Cut(after, "/")
-	from := &Group{ServiceName: ServiceName{namespace, name}}
-	s.groups.each(from, func(g *Group) bool {
-		return g.ServiceName == from.ServiceName || f(g)
+	from := ServiceName{namespace, name}
+	s.groups.each(from.key(), func(g *Group) bool {
+		return g.ServiceName == from || f(g)
 	})
 }
 
 // EachMesh calls f for every registered name in the order of the wire form from after
 // (not included; "" for the start) until f returns false.
 func (s *Snapshot) EachMesh(after string, f func(*Mesh) bool) {
-	s.mesh.each(&Mesh{key: after}, func(m *Mesh) bool { return m.key == after || f(m) })
+	s.mesh.each(treeKey{minor: after}, func(m *Mesh) bool { return m.key == after || f(m) })
 }
 
 // Endpoints is how many endpoints the services have, in whatever state.
@@ -171,7 +176,7 @@ func (s *Snapshot) Cluster(name string) int {
 
 // EachMembers calls f for the key of every locator that something is known of.
 func (s *Snapshot) EachMembers(f func(backendKey string)) {
-	s.members.each(nil, func(l *located) bool {
+	s.members.each(treeKey{}, func(l *located) bool {
 		f(l.key)
 		return true
 	})

@@ -79,7 +79,7 @@ func (p *Publisher) writeNamespaces(v *View) {
 		}
 		p.replace(v, classNamespace, p.keyBuf, e)
 	}
-	clear(p.dirty)
+	p.dirty = emptied(p.dirty)
 }
 
 func (p *Publisher) packNamespace(s *scopes, key []byte) entry {

@@ -72,7 +72,7 @@ func (p *packer) aggregated() (only *partBuilder, n int) {
 // duplicates, right behind the key: what is asked most is what is read first.
 func (p *packer) writeAggregate(only *partBuilder, n int) {
 	p.set4.reset(p.count4(only, n))
-	clear(p.set6)
+	p.set6 = emptied(p.set6)
 	at := uint32(len(p.out))
 	p.eachAggregated(func(b *partBuilder) { p.out = p.set4.appendNew(p.out, b.order4) })
 	p.put(hA, span{at, (uint32(len(p.out)) - at) / 4})
@@ -154,7 +154,7 @@ func (w *partWriter) ownLists() {
 	w.b.own4 = span{at, (w.here() - at) / 4}
 	w.put(pA, w.b.own4)
 	at = w.here()
-	clear(w.set6)
+	w.set6 = emptied(w.set6)
 	w.out = appendNew6(w.out, w.set6, w.b.order6)
 	w.b.own6 = span{at, (w.here() - at) / 16}
 	w.put(pAAAA, w.b.own6)

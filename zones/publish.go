@@ -140,7 +140,7 @@ func (p *Publisher) commit(v *View) {
 	p.reverse.write(p, v)
 	if p.store.pending() {
 		v.index = p.store.commit()
-		clear(p.editAt)
+		p.editAt = emptied(p.editAt)
 	}
 	v.serials = p.serials.bump(v.serials, p.later)
 	p.view.Store(v)
@@ -427,4 +427,14 @@ func (v *View) aliasTarget(cluster int, target names.Name) names.Name {
 		zone = z.Name
 	}
 	return v.snapshot.AliasTarget(cluster, target, zone)
+}
+
+// emptied is a map without its entries, for the next round: a new one where it was large,
+// since to go over a map and to clear it cost what it once held.
+func emptied[K comparable, V any](m map[K]V) map[K]V {
+	if len(m) > 64 {
+		return make(map[K]V)
+	}
+	clear(m)
+	return m
 }

@@ -140,7 +140,7 @@ func (r *reverseNames) write(p *Publisher, v *View) {
 			r.countInner(p, v, zone, name, e != nil)
 		}
 	}
-	clear(r.dirty)
+	r.dirty = emptied(r.dirty)
 }
 
 func (p *Publisher) packReverse(v *View, key []byte, target string) entry {

@@ -209,7 +209,7 @@ func (s *store) commit() *index {
 	s.apply(s.edits)
 	s.edits = s.edits[:0]
 	s.compact()
-	clear(s.own)
+	s.own = emptied(s.own)
 	s.ownRoot = false
 	next := s.index
 	return &next
@@ -341,7 +341,7 @@ func (s *store) makeRoom(n int) {
 func (s *store) resize(shift uint) {
 	s.shift = shift
 	s.root, s.ownRoot = make([]*branch, max(1, 1<<(32-shift)/fan)), true
-	clear(s.own)
+	s.own = emptied(s.own)
 }
 
 // double splits each leaf in two. A slot holds all of the hash that this needs: a
