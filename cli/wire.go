@@ -174,7 +174,7 @@ func (m *mesh) takeOver(source string, seen map[sources.Key]struct{}) {
 	if number < 0 {
 		return
 	}
-	s.EachGroup("", func(g *resolver.Group) bool {
+	s.EachGroup(func(g *resolver.Group) bool {
 		if g.Member(number) == nil {
 			return true
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"unique"
 
 	"github.com/meshdns/meshdns/names"
 	"github.com/meshdns/meshdns/sources"
@@ -82,40 +81,40 @@ func labelOf(service sources.Service) (ServiceName, bool) {
 // replaceMember stores n in its own group and returns the service that was there.
 func (o *owner) replaceMember(n Named, t *touched) (old sources.Service) {
 	g := o.groupOf(n.ServiceName)
+	isNew := g.empty()
 	i, found := slices.BinarySearchFunc(g.Members, n.Cluster, func(m Member, cluster int) int { return cmp.Compare(m.Cluster, cluster) })
 	if found {
 		old = g.Members[i].Service
 	}
 	g.Members = replaced(g.Members, i, found, n.Member, n.Service != "")
-	o.store(g, t)
+	o.store(g, isNew, t)
 	return old
 }
 
 func (o *owner) replaceLabelled(name ServiceName, n Named, t *touched) {
 	g := o.groupOf(name)
+	isNew := g.empty()
 	i, found := slices.BinarySearchFunc(g.Labelled, n, compareNamed)
 	g.Labelled = replaced(g.Labelled, i, found, n, n.Service != "")
-	o.store(g, t)
+	o.store(g, isNew, t)
 }
 
 // groupOf is a copy of the group, or a new one, to change and store.
 func (o *owner) groupOf(name ServiceName) *Group {
-	if g := o.groups.get(name.key()); g != nil {
+	o.probe.ServiceName = name
+	if g := o.groups.get(hashed{o.groups.hash(name), &o.probe}).group; g != nil {
 		next := *g
 		return &next
 	}
-	namespace := unique.Make(name.Namespace)
-	return &Group{ServiceName: ServiceName{namespace.Value(), name.Name}, namespace: namespace}
+	return &Group{ServiceName: name}
 }
 
-func (o *owner) store(g *Group, t *touched) {
-	if len(g.Members) == 0 && len(g.Labelled) == 0 {
-		o.groups.remove(g.key())
-		t.services[g.ServiceName] = nil
-		return
-	}
-	o.groups.set(g)
+func (o *owner) store(g *Group, isNew bool, t *touched) {
+	o.groups.put(g, isNew)
 	t.services[g.ServiceName] = g
+	if g.empty() {
+		t.services[g.ServiceName] = nil
+	}
 }
 
 // replaced is list with m at i, in the place of the one that is found there; without it
@@ -145,11 +144,12 @@ func compareNamed(a, b Named) int {
 // that the present groups count by.
 func (o *owner) regroup(old []ClusterState) {
 	previous := o.groups
-	o.groups = newTree(groupKey)
+	o.groups = newGroups()
 	for i := range o.clusters {
 		o.clusters[i].Live.reset()
 	}
-	previous.each(treeKey{}, func(g *Group) bool {
+	previous.each(func(h hashed) bool {
+		g := h.group
 		for _, m := range g.Members {
 			o.applyService(sources.Key{
 				Source: old[m.Cluster].Name, Kind: sources.KindService, Namespace: g.Namespace, Name: g.Name,

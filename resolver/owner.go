@@ -25,9 +25,10 @@ type owner struct {
 	index    map[string]int      // cluster name → index
 	status   map[string]*tracked // every source by its name
 	docs     *documents          // registry documents and what they stand on
-	groups   *tree[Group]        // the trees of the next snapshot
-	mesh     *tree[Mesh]
-	members  *tree[located]
+	groups   *groups             // the trees of the next snapshot
+	probe    Group               // to look up by
+	mesh     *tree[*Mesh]
+	members  *tree[*located]
 	touched  touched
 	current  atomic.Pointer[Snapshot]
 
@@ -49,9 +50,9 @@ func newOwner(c Config, in *inbox) *owner {
 		status:  map[string]*tracked{},
 		docs:    newDocuments(),
 		touched: newTouched(), staleSince: map[string]time.Time{},
-		groups:  newTree(groupKey),
-		mesh:    newTree(meshKey),
-		members: newTree(locatedKey),
+		groups:  newGroups(),
+		mesh:    newTree(meshBefore),
+		members: newTree(locatedBefore),
 	}
 	o.useSettings(c.Settings)
 	return o
@@ -150,7 +151,7 @@ func (o *owner) applyUpdates(updates []sources.Update, t *touched) {
 // applyMembers takes what a locator stands for now, nil when nobody asks for it any more.
 func (o *owner) applyMembers(key string, m *sources.Members, t *touched) {
 	if m == nil {
-		o.members.remove(treeKey{minor: key})
+		o.members.remove(&located{key: key})
 	} else {
 		o.members.set(&located{key, m})
 		o.countMembers(key, m)
@@ -191,7 +192,7 @@ func (o *owner) rebuildMesh(t *touched) {
 		if m := o.docs.winner(name); m != nil {
 			o.mesh.set(m)
 		} else {
-			o.mesh.remove(treeKey{minor: name.Wire()})
+			o.mesh.remove(&Mesh{key: name.Wire()})
 		}
 	}
 	s := o.snapshot()
@@ -294,7 +295,8 @@ func (o *owner) withdraw(source string, t *touched) {
 }
 
 func (o *owner) withdrawServices(source string, cluster int, t *touched) {
-	o.groups.snapshot().each(treeKey{}, func(g *Group) bool {
+	o.groups.snapshot().each(func(h hashed) bool {
+		g := h.group
 		if g.Member(cluster) != nil {
 			key := sources.Key{Source: source, Kind: sources.KindService, Namespace: g.Namespace, Name: g.Name}
 			o.applyService(key, "", t)

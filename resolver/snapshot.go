@@ -1,10 +1,8 @@
 package resolver
 
 import (
-	"cmp"
 	"strings"
 	"time"
-	"unique"
 
 	"github.com/meshdns/meshdns/names"
 	"github.com/meshdns/meshdns/registry"
@@ -26,22 +24,16 @@ type Snapshot struct {
 	// GraceOver: the start-up grace has ended.
 	GraceOver bool
 
-	groups  *tree[Group]   // by namespace and name
-	mesh    *tree[Mesh]    // by the name's wire form
-	members *tree[located] // by BackendKey
-	others  []SourceState  // sources that are not clusters
+	groups  *groups
+	mesh    *tree[*Mesh]    // by the name's wire form
+	members *tree[*located] // by BackendKey
+	others  []SourceState   // sources that are not clusters
 }
 
 // ServiceName is a namespace and a name in it.
 type ServiceName struct {
 	Namespace, Name string
 }
-
-func (s *ServiceName) compare(t ServiceName) int {
-	return cmp.Or(strings.Compare(s.Namespace, t.Namespace), strings.Compare(s.Name, t.Name))
-}
-
-func (s ServiceName) key() treeKey { return treeKey{s.Namespace, s.Name} }
 
 // String is namespace/name.
 func (s ServiceName) String() string { return s.Namespace + "/" + s.Name }
@@ -54,11 +46,7 @@ type Group struct {
 	// Labelled are the services that name this one in their equivalence label, ordered
 	// by cluster, namespace, name. Only with MatchLabel.
 	Labelled []Named
-
-	namespace unique.Handle[string] // keeps one string of a namespace for all of its groups
 }
-
-func groupKey(g *Group) treeKey { return g.key() }
 
 // Member is one cluster's service.
 type Member struct {
@@ -81,7 +69,7 @@ type Mesh struct {
 	key string // the name's wire form
 }
 
-func meshKey(m *Mesh) treeKey { return treeKey{minor: m.key} }
+func meshBefore(a, b *Mesh) bool { return a.key < b.key }
 
 // located is what a locator stands for.
 type located struct {
@@ -89,41 +77,44 @@ type located struct {
 	members *sources.Members
 }
 
-func locatedKey(l *located) treeKey { return treeKey{minor: l.key} }
+func locatedBefore(a, b *located) bool { return a.key < b.key }
 
 // Group returns the group of a service name, nil when no cluster has it.
 func (s *Snapshot) Group(name ServiceName) *Group {
-	return s.groups.get(name.key())
+	return s.groups.find(name)
 }
 
 // Mesh returns a registered name, nil when it is not registered.
 func (s *Snapshot) Mesh(name names.Name) *Mesh {
-	return s.mesh.get(treeKey{minor: name.Wire()})
+	return s.mesh.get(&Mesh{key: name.Wire()})
 }
 
 // Members returns what a DNS, cloud or Consul locator stands for, nil when nothing is
 // known of it.
 func (s *Snapshot) Members(backendKey string) *sources.Members {
-	if l := s.members.get(treeKey{minor: backendKey}); l != nil {
+	if l := s.members.get(&located{key: backendKey}); l != nil {
 		return l.members
 	}
 	return nil
 }
 
-// EachGroup calls f for every group in the order of namespace and name from after
+// EachGroup calls f for every group, in no order that means anything, until f returns
+// false.
+func (s *Snapshot) EachGroup(f func(*Group) bool) {
+	s.groups.each(func(h hashed) bool { return f(h.group) })
+}
+
+// EachGroupAfter calls f for every group in the order of namespace and name from after
 // (namespace/name, not included; "" for the start) until f returns false.
-func (s *Snapshot) EachGroup(after string, f func(*Group) bool) {
+func (s *Snapshot) EachGroupAfter(after string, f func(*Group) bool) {
 	namespace, name, _ := strings.Cut(after, "/")
-	from := ServiceName{namespace, name}
-	s.groups.each(from.key(), func(g *Group) bool {
-		return g.ServiceName == from || f(g)
-	})
+	s.groups.eachAfter(ServiceName{namespace, name}, f)
 }
 
 // EachMesh calls f for every registered name in the order of the wire form from after
 // (not included; "" for the start) until f returns false.
 func (s *Snapshot) EachMesh(after string, f func(*Mesh) bool) {
-	s.mesh.each(treeKey{minor: after}, func(m *Mesh) bool { return m.key == after || f(m) })
+	s.mesh.from(&Mesh{key: after}, func(m *Mesh) bool { return m.key == after || f(m) })
 }
 
 // Endpoints is how many endpoints the services have, in whatever state.
@@ -176,7 +167,7 @@ func (s *Snapshot) Cluster(name string) int {
 
 // EachMembers calls f for the key of every locator that something is known of.
 func (s *Snapshot) EachMembers(f func(backendKey string)) {
-	s.members.each(treeKey{}, func(l *located) bool {
+	s.members.each(func(l *located) bool {
 		f(l.key)
 		return true
 	})

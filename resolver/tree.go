@@ -7,38 +7,17 @@ import "github.com/tidwall/btree"
 // change has touched since. Nothing is locked: reading writes nothing, and a change copies
 // the nodes on its way that a snapshot can reach before it writes to them.
 type tree[T any] struct {
-	items *btree.BTreeG[keyed[T]]
-	taken *btree.BTreeG[keyed[T]] // the last snapshot, until the next change
-	key   func(*T) treeKey
-}
-
-// treeKey orders items: by major, then by minor.
-type treeKey struct{ major, minor string }
-
-// keyed is an item as it stands in a node. Its key is there too: to search a node then
-// reads one piece of memory for each item that it is compared with, and not three.
-type keyed[T any] struct {
-	treeKey
-	item *T
+	items *btree.BTreeG[T]
+	taken *btree.BTreeG[T] // the last snapshot, until the next change
 }
 
 // nodeDegree makes nodes of up to 15 items. Measured with BenchmarkUpdate at 1,000,000
 // endpoints: 4, 8, 16 and 32.
 const nodeDegree = 8
 
-// newTree makes an empty tree whose items are ordered, and told apart, by key.
-func newTree[T any](key func(*T) treeKey) *tree[T] {
-	options := btree.Options{Degree: nodeDegree, NoLocks: true}
-	return &tree[T]{items: btree.NewBTreeGOptions(before[T], options), key: key}
-}
-
-// before compares majors by equality first: those of neighbours are mostly one string,
-// which is seen without reading it.
-func before[T any](a, b keyed[T]) bool {
-	if a.major != b.major {
-		return a.major < b.major
-	}
-	return a.minor < b.minor
+// newTree makes an empty tree whose items are ordered, and told apart, by less.
+func newTree[T any](less func(a, b T) bool) *tree[T] {
+	return &tree[T]{items: btree.NewBTreeGOptions(less, btree.Options{Degree: nodeDegree, NoLocks: true})}
 }
 
 // snapshot is the tree as it is now, to read for as long as one likes. The owner calls it.
@@ -46,29 +25,29 @@ func (t *tree[T]) snapshot() *tree[T] {
 	if t.taken == nil {
 		t.taken = t.items.Copy()
 	}
-	return &tree[T]{items: t.taken, key: t.key}
+	return &tree[T]{items: t.taken}
 }
 
 // set puts an item in, in place of its equal.
-func (t *tree[T]) set(item *T) {
+func (t *tree[T]) set(item T) {
 	t.taken = nil
-	t.items.Set(keyed[T]{t.key(item), item})
+	t.items.Set(item)
 }
 
-// remove takes the item of a key out.
-func (t *tree[T]) remove(key treeKey) {
+// remove takes the equal of an item out.
+func (t *tree[T]) remove(item T) {
 	t.taken = nil
-	t.items.Delete(keyed[T]{treeKey: key})
+	t.items.Delete(item)
 }
 
-// get is the item of a key, nil for none.
-func (t *tree[T]) get(key treeKey) *T {
-	k, _ := t.items.Get(keyed[T]{treeKey: key})
-	return k.item
+// get is the equal of probe, the zero value for none.
+func (t *tree[T]) get(probe T) T {
+	item, _ := t.items.Get(probe)
+	return item
 }
 
-// each calls f for the items in order, from the first that is not before from (the zero
-// value: from the start), until f returns false. f must not change the tree.
-func (t *tree[T]) each(from treeKey, f func(*T) bool) {
-	t.items.Ascend(keyed[T]{treeKey: from}, func(k keyed[T]) bool { return f(k.item) })
-}
+// each calls f for the items in order until f returns false. f must not change the tree.
+func (t *tree[T]) each(f func(T) bool) { t.items.Scan(f) }
+
+// from is each from the first item that is not before one.
+func (t *tree[T]) from(item T, f func(T) bool) { t.items.Ascend(item, f) }

@@ -97,11 +97,11 @@ func (l *lister) zone(z *Zone, after string) {
 			return l.add(l.view.meshService(m), true)
 		})
 	case Aggregate:
-		l.view.snapshot.EachGroup(after, func(g *resolver.Group) bool {
+		l.view.snapshot.EachGroupAfter(after, func(g *resolver.Group) bool {
 			return l.add(l.view.aggregateService(z, g))
 		})
 	case Cluster:
-		l.view.snapshot.EachGroup(after, func(g *resolver.Group) bool {
+		l.view.snapshot.EachGroupAfter(after, func(g *resolver.Group) bool {
 			m := g.Member(z.cluster)
 			return m == nil || l.add(l.view.clusterService(z, m), true)
 		})

@@ -94,7 +94,7 @@ func (p *Publisher) rebuild(s *resolver.Snapshot, naming *Naming) {
 	p.reverse = newReverseNames(len(naming.Reverse) > 0)
 	v.serials = p.serials.rebuild(v.zones)
 
-	s.EachGroup("", func(g *resolver.Group) bool {
+	s.EachGroup(func(g *resolver.Group) bool {
 		p.service(v, g.ServiceName, g)
 		return true
 	})
