@@ -132,5 +132,7 @@ func warnFixed(log *slog.Logger, before, after *config.Config) {
 	}
 	warn("listen.dns", !slices.Equal(before.Listen.DNS, after.Listen.DNS))
 	warn("listen.admin", before.Listen.Admin != after.Listen.Admin)
+	warn("listen.workers", before.Listen.Workers != after.Listen.Workers)
+	warn("listen.batch", before.Listen.Batch != after.Listen.Batch)
 	warn("staleness.keepShared (of DNS backends)", before.Staleness.KeepShared != after.Staleness.KeepShared)
 }

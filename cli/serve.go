@@ -196,7 +196,7 @@ func start(ctx context.Context, first *loaded, log *slog.Logger) (*running, erro
 // open opens the sockets of DNS and of the admin API.
 func (r *running) open(counted server.SocketMetrics) error {
 	var err error
-	if r.listeners, err = listenDNS(r.first.Listen.DNS, r.answers, counted, r.log); err != nil {
+	if r.listeners, err = listenDNS(r.first.Listen, r.answers, counted, r.log); err != nil {
 		return fmt.Errorf("%w (--listen chooses another address)", err)
 	}
 	if address := r.first.Listen.Admin; address != "" {
@@ -210,16 +210,19 @@ func (r *running) open(counted server.SocketMetrics) error {
 	return nil
 }
 
-func listenDNS(texts []string, answers *server.Answers, counted server.SocketMetrics, log *slog.Logger) (*server.Listeners, error) {
+func listenDNS(listen config.Listen, answers *server.Answers, counted server.SocketMetrics, log *slog.Logger) (*server.Listeners, error) {
 	var addresses []netip.AddrPort
-	for _, text := range texts {
+	for _, text := range listen.DNS {
 		address, err := parseListen(text)
 		if err != nil {
 			return nil, fmt.Errorf("listen.dns: %w", err)
 		}
 		addresses = append(addresses, address)
 	}
-	return server.Listen(server.Config{Addresses: addresses, NewHandler: answers.NewHandler, Logger: log, Metrics: counted})
+	return server.Listen(server.Config{
+		Addresses: addresses, NewHandler: answers.NewHandler, Workers: listen.Workers, Batch: listen.Batch,
+		Logger: log, Metrics: counted,
+	})
 }
 
 // launch starts the goroutines that live as long as the server.

@@ -86,6 +86,21 @@ func (v *validator) listen() {
 	if l.Admin != "" {
 		v.listenAddress("listen.admin", l.Admin)
 	}
+	v.within("listen.workers", l.Workers, 0, mostWorkers)
+	v.within("listen.batch", l.Batch, 1, mostBatch)
+}
+
+const (
+	// mostWorkers: each one is a thread and a socket with a megabyte of the system's memory.
+	mostWorkers = 256
+	// mostBatch: each query of a batch has 64 KiB of address space, and waits for those before it.
+	mostBatch = 256
+)
+
+func (v *validator) within(path string, n, least, most int) {
+	if n < least || n > most {
+		v.errorf(path, "%d: want a number from %d to %d", n, least, most)
+	}
 }
 
 // listenAddress takes an IP address and a port, or a port alone for all addresses. Port 0

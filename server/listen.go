@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,11 @@ type Config struct {
 	Addresses []netip.AddrPort
 	// NewHandler makes a Handler for each goroutine that needs one. Must not be nil.
 	NewHandler func() Handler
-	// Workers is the number of UDP sockets, each with its own loop, for each address; default
-	// GOMAXPROCS. One where the system cannot share an address among sockets.
+	// Workers is the number of UDP sockets, each with a loop on its own thread, for each
+	// address; 0: DefaultWorkers. One where the system cannot share an address among sockets.
 	Workers int
+	// Batch is how many datagrams a loop reads and sends at once, at most; 0: 32.
+	Batch int
 	// Limits bound what clients can hold; the zero value is the default.
 	Limits Limits
 	// Logger may be nil.
@@ -41,6 +44,7 @@ type Listeners struct {
 	tcp         []*tcpListener
 	connections *admission
 	cancel      context.CancelFunc // ends common.ctx
+	unspread    bool               // the system has refused spread; Listen's own
 	stop        sync.Once
 	finished    chan struct{} // closed when nothing is at work and all sockets are closed
 }
@@ -73,6 +77,7 @@ func Listen(config Config) (*Listeners, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
+	config.Workers, config.Batch = cmp.Or(config.Workers, DefaultWorkers()), cmp.Or(config.Batch, defaultBatch)
 	l := newListeners(config, limits)
 	for _, address := range config.Addresses {
 		if err := l.open(config, address); err != nil {
@@ -93,6 +98,9 @@ func (c Config) check() error {
 	}
 	if c.Workers < 0 {
 		return fmt.Errorf("listen: %d workers", c.Workers)
+	}
+	if c.Batch < 0 {
+		return fmt.Errorf("listen: batches of %d", c.Batch)
 	}
 	for i, address := range c.Addresses {
 		if address.Port() != 0 && slices.Contains(c.Addresses[:i], address) {
@@ -154,16 +162,28 @@ func (l *Listeners) openBoth(config Config, address netip.AddrPort, family strin
 	}
 	bound := boundAddress(listener.Addr())
 	address = netip.AddrPortFrom(address.Addr(), bound.Port())
-	sockets, err := openUDP(l.ctx, "udp"+family, address, config.Workers, l.limits.ReceiveBuffer)
+	sockets, err := openUDP(l.ctx, address, udpOptions{
+		network: "udp" + family, workers: config.Workers, buffer: l.limits.ReceiveBuffer,
+	})
 	if err != nil {
 		return errors.Join(openError("UDP", address, err), listener.Close())
 	}
 	l.addresses = append(l.addresses, bound)
 	l.tcp = append(l.tcp, &tcpListener{common: l.common, listener: listener, connections: l.connections})
 	for _, conn := range sockets {
-		l.udp = append(l.udp, newUDPSocket(l.common, conn))
+		l.udp = append(l.udp, &udpSocket{common: l.common, conn: conn, batch: config.Batch})
 	}
+	l.spread(sockets)
 	return nil
+}
+
+// spread has the sockets of one address share queries evenly, or says once that the system
+// shares them by client.
+func (l *Listeners) spread(sockets []*udpConn) {
+	if err := spread(sockets); err != nil && !l.unspread {
+		l.unspread = true
+		l.log.Warn("queries are spread over the workers by client", "error", err)
+	}
 }
 
 func (l *Listeners) serve() {
@@ -227,7 +247,7 @@ func (l *Listeners) finish() {
 	defer close(l.finished)
 	l.tcpBusy.Wait()
 	for _, socket := range l.udp {
-		socket.drain()
+		socket.conn.drain()
 	}
 	l.udpBusy.Wait()
 	l.cancel()
@@ -308,10 +328,14 @@ func unmapped(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// workerCount is the number of sockets that one address gets.
-func workerCount(asked int) int {
-	if asked == 0 {
-		return runtime.GOMAXPROCS(0)
-	}
-	return asked
-}
+const (
+	// mostWorkers: as many answer more than a 10 Gbit/s line can carry, and with more sockets
+	// the batches only get smaller.
+	mostWorkers = 16
+	// defaultBatch: more made no difference under full load, and a batch is read before its
+	// first query is answered.
+	defaultBatch = 32
+)
+
+// DefaultWorkers is as many as there are processors for this process, 16 at most.
+func DefaultWorkers() int { return min(runtime.GOMAXPROCS(0), mostWorkers) }

@@ -11,11 +11,11 @@ import (
 )
 
 // unserved opens sockets that no loop reads.
-func unserved(t *testing.T) *Listeners {
+func unserved(t testing.TB) *Listeners {
 	limits, err := Limits{}.withDefaults()
 	require.NoError(t, err)
 	l := newListeners(Config{NewHandler: newScript().newHandler}, limits)
-	require.NoError(t, l.open(Config{Workers: 1}, netip.MustParseAddrPort("127.0.0.1:0")))
+	require.NoError(t, l.open(Config{Workers: 1, Batch: defaultBatch}, netip.MustParseAddrPort("127.0.0.1:0")))
 	t.Cleanup(func() { assert.NoError(t, l.Close()) })
 	return l
 }
@@ -30,8 +30,7 @@ func TestDrainsLookBeforeTheyEndC115(t *testing.T) {
 			c.send(id, "echo")
 		}
 		loop := newUDPLoop(l.udp[0], newScript().newHandler())
-		loop.draining = true
-		require.NoError(t, l.udp[0].conn.SetReadDeadline(long))
+		l.udp[0].conn.drain()
 		loop.run()
 		for want := range 20 {
 			id, _ := c.receive()

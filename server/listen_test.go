@@ -102,7 +102,7 @@ func TestListenFailsAsAWholeC37(t *testing.T) {
 			t.Cleanup(func() { _ = other.Close() })
 		},
 		"UDP by sockets that would share": func(t *testing.T, address netip.AddrPort) {
-			others, err := openUDP(t.Context(), "udp4", address, 2, 4096)
+			others, err := openUDP(t.Context(), address, udpOptions{network: "udp4", workers: 2, buffer: 4096})
 			require.NoError(t, err)
 			for _, other := range others {
 				t.Cleanup(func() { _ = other.Close() })

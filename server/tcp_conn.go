@@ -22,6 +22,7 @@ type tcpConn struct {
 	in         [512]byte
 	start, end int
 	batch      []byte
+	work       *workspace // from the first query that was read until the next read; nil: none
 
 	waiters sync.WaitGroup
 
@@ -98,24 +99,39 @@ func (c *tcpConn) answerAll() ending {
 
 // answer replies to one query, or leaves it to a goroutine that may wait.
 func (c *tcpConn) answer(query []byte) ending {
-	work := c.tcpWork.get()
-	reply, verdict := work.handler.Answer(work.out, query, &c.transport)
+	c.beginWork()
+	reply, verdict := c.work.handler.Answer(c.work.out, query, &c.transport)
 	if verdict == Wait && c.wait(query) {
-		c.tcpWork.put(work)
 		return notEnded
 	}
 	if verdict == Wait {
 		c.metrics.WaitingRefused("tcp")
-		reply, verdict = work.handler.HandleWaiting(endedContext(), work.out, query, &c.transport)
+		reply, verdict = c.work.handler.HandleWaiting(endedContext(), c.work.out, query, &c.transport)
 	}
 	if !sendable(reply, verdict) {
-		c.tcpWork.put(work)
 		c.flush()
 		return endedDropped
 	}
-	full := c.enqueue(reply)
-	c.tcpWork.put(work) // before writing, which may take WriteTime
-	return c.writeBatch(full)
+	if full := c.enqueue(reply); full != nil {
+		c.endWork()
+		return c.writeBatch(full)
+	}
+	return notEnded
+}
+
+// beginWork borrows a workspace for the queries that were read together.
+func (c *tcpConn) beginWork() {
+	if c.work == nil {
+		c.work = c.tcpWork.get()
+	}
+}
+
+// endWork gives it back, before anything that may wait for the client.
+func (c *tcpConn) endWork() {
+	if c.work != nil {
+		c.tcpWork.put(c.work)
+		c.work = nil
+	}
 }
 
 // sendable says whether there is a reply, of a length that can be told.

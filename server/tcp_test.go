@@ -424,7 +424,7 @@ func TestShutdownTakesConnectionsInTheQueueC115(t *testing.T) {
 	l := newListeners(Config{NewHandler: newScript().newHandler}, Limits{
 		Connections: 100, ConnectionsPerPrefix: 100, MessageTime: patience, WriteTime: patience, IdleTime: patience,
 	})
-	require.NoError(t, l.open(Config{Workers: 1}, netip.MustParseAddrPort("127.0.0.1:0")))
+	require.NoError(t, l.open(Config{Workers: 1, Batch: defaultBatch}, netip.MustParseAddrPort("127.0.0.1:0")))
 	var clients []*client
 	for id := range 50 {
 		c := dial(t, "tcp", l.Addresses()[0])

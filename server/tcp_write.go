@@ -34,6 +34,7 @@ func (c *tcpConn) enqueue(reply []byte) (full []byte) {
 
 // flush writes what is enqueued. Only the reader may call it, and enqueue.
 func (c *tcpConn) flush() ending {
+	c.endWork()
 	batch := c.batch
 	c.batch = nil
 	return c.writeBatch(batch)

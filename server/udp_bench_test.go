@@ -100,33 +100,3 @@ func BenchmarkUDP(b *testing.B) {
 		})
 	}
 }
-
-// loopConn gives a loop the same datagram again and again.
-type loopConn struct {
-	brokenConn
-	left int
-	from netip.AddrPort
-	data []byte
-}
-
-func (c *loopConn) ReadMsgUDPAddrPort(b, _ []byte) (int, int, int, netip.AddrPort, error) {
-	if c.left--; c.left < 0 {
-		return 0, 0, 0, netip.AddrPort{}, net.ErrClosed
-	}
-	return copy(b, c.data), 0, 0, c.from, nil
-}
-
-func (c *loopConn) WriteMsgUDPAddrPort(b, _ []byte, _ netip.AddrPort) (int, int, error) {
-	return len(b), 0, nil
-}
-
-// BenchmarkUDPLoop is the loop alone, without system calls.
-func BenchmarkUDPLoop(b *testing.B) {
-	l := newListeners(Config{NewHandler: newScript().newHandler}, Limits{})
-	defer l.cancel()
-	conn := &loopConn{left: b.N, from: netip.MustParseAddrPort("127.0.0.1:99"), data: query(1, "echo")}
-	loop := newUDPLoop(&udpSocket{common: l.common, conn: conn}, &echoHandler{})
-	b.ReportAllocs()
-	b.ResetTimer()
-	loop.run()
-}

@@ -1,13 +1,14 @@
 package server
 
 import (
+	"encoding/binary"
 	"net/netip"
-	"sync"
 	"testing"
-	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // The system spreads clients over the workers, the first one included, whose socket was bound
@@ -44,24 +45,10 @@ func TestUDPCountsDroppedDatagrams(t *testing.T) {
 	assert.Positive(t, f.metrics.get("dropped"))
 }
 
-// toldConn tells when a socket's read deadline is set, which is the last step of drain.
-type toldConn struct {
-	udpConn
-	drained chan struct{}
-	once    sync.Once
-}
-
-func (c *toldConn) SetReadDeadline(t time.Time) error {
-	defer c.once.Do(func() { close(c.drained) })
-	return c.udpConn.SetReadDeadline(t)
-}
-
 // C115, FAULTS 18: what a socket holds when the stop begins is answered to the last datagram,
 // and what comes then keeps nobody.
 func TestShutdownAnswersWhatSocketsHoldC115(t *testing.T) {
 	l := unserved(t)
-	told := &toldConn{udpConn: l.udp[0].conn, drained: make(chan struct{})}
-	l.udp[0].conn = told
 	script := newScript()
 	l.udpWork.newHandler = script.newHandler
 	l.serve()
@@ -74,7 +61,7 @@ func TestShutdownAnswersWhatSocketsHoldC115(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- l.Shutdown(t.Context()) }()
-	<-told.drained
+	eventually(t, func() bool { return isDrained(t, l.udp[0].conn) }, "the socket lets nothing more in")
 	c.send(count, "echo")
 	close(script.blocked)
 	for want := range count {
@@ -85,18 +72,72 @@ func TestShutdownAnswersWhatSocketsHoldC115(t *testing.T) {
 	assert.EqualValues(t, count, script.handled.Load())
 }
 
-func TestPktinfoIgnoresWhatItDoesNotKnow(t *testing.T) {
-	p := newPktinfo()
+// isDrained says whether drain has taken its last step.
+func isDrained(t *testing.T, conn *udpConn) bool {
+	polled := []unix.PollFd{{Fd: int32(conn.fd), Events: unix.POLLRDHUP}}
+	_, err := unix.Poll(polled, 0)
+	require.NoError(t, err)
+	return polled[0].Revents&unix.POLLRDHUP != 0
+}
+
+// scripted replaces the system calls of a loop: reads give what a test lists, an error or one
+// query, then the end; sends fail as the test says.
+type scripted struct {
+	results []error
+	sendErr error
+	sent    []string
+}
+
+func (s *scripted) receive(_ int, messages []message) (int, error) {
+	if len(s.results) == 0 {
+		messages[0].Hdr.Namelen = 0
+		return 1, nil
+	}
+	err := s.results[0]
+	s.results = s.results[1:]
+	messages[0].Len = uint32(copy(unsafe.Slice(messages[0].Hdr.Iov.Base, udpQueryRoom), query(1, "echo")))
+	messages[0].Hdr.Controllen = 0
+	return 1, err
+}
+
+func (s *scripted) send(_ int, messages []message) (int, error) {
+	s.sent = append(s.sent, string(unsafe.Slice(messages[0].Hdr.Iov.Base, messages[0].Hdr.Iov.Len)))
+	return 1, s.sendErr
+}
+
+// scriptedLoop is a loop whose socket is never used.
+func scriptedLoop(t testing.TB, calls calls, metrics SocketMetrics, handler Handler) *udpLoop {
+	l := unserved(t)
+	l.common.metrics = metrics
+	l.udp[0].conn.calls = calls
+	return newUDPLoop(l.udp[0], handler)
+}
+
+func TestUDPLoopGoesOnAfterErrors(t *testing.T) {
+	metrics := newRecorder()
+	script := &scripted{sendErr: unix.ECONNREFUSED}
+	script.results = []error{unix.ECONNREFUSED, nil, unix.EMSGSIZE, unix.EINTR, unix.ECONNREFUSED, nil}
+	for range failuresToLog + 3 {
+		script.results = append(script.results, unix.ENOMEM)
+	}
+	script.results = append(script.results, nil)
+	scriptedLoop(t, calls{script.receive, script.send}, metrics, newScript().newHandler()).run()
+	assert.Len(t, script.sent, 3, "every datagram between the errors is answered")
+	assert.Equal(t, 3+failuresToLog+3, metrics.get("failed udp read"))
+	assert.Equal(t, 3, metrics.get("failed udp write"))
+}
+
+func TestReadControlIgnoresWhatItDoesNotKnow(t *testing.T) {
 	for _, control := range [][]byte{nil, {}, {1}, make([]byte, 15), make([]byte, 16), make([]byte, 64)} {
-		assert.Equal(t, arrival{}, p.read(control))
+		assert.Equal(t, arrival{}, readControl(control))
 	}
 }
 
-func TestPktinfoAddresses(t *testing.T) {
+func TestReadControlAddresses(t *testing.T) {
 	const interfaceNumber = 7
 	for name, test := range map[string]struct {
 		to, want string
-		index    byte
+		index    uint32
 		replies  bool
 	}{
 		"global":     {"2001:db8::1", "2001:db8::1", 0, true},
@@ -105,17 +146,43 @@ func TestPktinfoAddresses(t *testing.T) {
 		"IPv4 in it": {"::ffff:192.0.2.1", "192.0.2.1", 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPktinfo()
 			to := netip.MustParseAddr(test.to).As16()
-			info := append(to[:], interfaceNumber, 0, 0, 0)
-			local, reply := p.from6(info)
-			assert.Equal(t, test.want, local.String())
+			lost := make([]byte, unix.CmsgSpace(4))
+			header := (*unix.Cmsghdr)(unsafe.Pointer(&lost[0]))
+			header.Level, header.Type = unix.SOL_SOCKET, unix.SO_RXQ_OVFL
+			header.SetLen(unix.CmsgLen(4))
+			lost[unix.CmsgLen(0)] = 9
+			told := unix.PktInfo6(&unix.Inet6Pktinfo{Addr: to, Ifindex: interfaceNumber})
+			a := readControl(append(lost, told...))
+			assert.Equal(t, test.want, a.local.String())
+			assert.Equal(t, binary.NativeEndian.Uint32([]byte{9, 0, 0, 0}), a.lost)
 			if !test.replies {
-				assert.Nil(t, reply)
+				assert.Nil(t, a.reply)
 				return
 			}
-			require.Len(t, reply, len(p.v6))
-			assert.Equal(t, append(to[:], test.index, 0, 0, 0), p.v6[len(p.v6)-24:][:20])
+			assert.Equal(t, unix.PktInfo6(&unix.Inet6Pktinfo{Addr: to, Ifindex: test.index}), a.reply)
 		})
 	}
+}
+
+// BenchmarkUDPLoop is the loop alone, without system calls.
+func BenchmarkUDPLoop(b *testing.B) {
+	left, data := b.N, query(1, "echo")
+	var none scripted
+	receive := func(fd int, messages []message) (int, error) {
+		if left <= 0 {
+			return none.receive(fd, messages)
+		}
+		for i := range messages {
+			messages[i].Len = uint32(copy(unsafe.Slice(messages[i].Hdr.Iov.Base, udpQueryRoom), data))
+			messages[i].Hdr.Controllen = 0
+		}
+		left -= len(messages)
+		return len(messages), nil
+	}
+	send := func(_ int, messages []message) (int, error) { return len(messages), nil }
+	loop := scriptedLoop(b, calls{receive, send}, noMetrics{}, echoHandler{})
+	b.ReportAllocs()
+	b.ResetTimer()
+	loop.run()
 }

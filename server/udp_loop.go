@@ -1,45 +1,35 @@
 package server
 
-import (
-	"errors"
-	"net"
-	"net/netip"
-	"time"
-)
+import "errors"
 
-// udpLoop answers the datagrams of one socket, one after the other, in one goroutine. It
-// allocates nothing for a query that need not wait.
+// udpLoop answers the datagrams of one socket, batch by batch, in one goroutine. It allocates
+// nothing for a query that need not wait.
 type udpLoop struct {
-	socket  *udpSocket
-	handler Handler
-	pktinfo *pktinfo
-
-	query, control, out []byte
-	one                 [1][]byte
-	transport           Transport
+	socket    *udpSocket
+	handler   Handler
+	batch     *udpBatch
+	transport Transport
 
 	failures failures
 	lost     uint32 // datagrams that the system had dropped, as last heard
-	draining bool
 }
 
 func newUDPLoop(socket *udpSocket, handler Handler) *udpLoop {
+	socket.conn.hold()
 	return &udpLoop{
 		socket:    socket,
 		handler:   handler,
-		pktinfo:   newPktinfo(),
-		query:     make([]byte, udpQueryRoom),
-		control:   make([]byte, controlRoom),
-		out:       make([]byte, 0, udpReplyRoom),
+		batch:     newUDPBatch(socket.conn, socket.batch),
 		transport: Transport{Protocol: UDP},
 	}
 }
 
-// run ends when the socket is closed, or drained after Shutdown.
+// run ends when the socket is drained after Shutdown, or closed.
 func (l *udpLoop) run() {
-	conn := l.socket.conn
+	defer l.socket.conn.release()
+	defer ownThread()()
 	for {
-		n, controlLen, _, client, err := conn.ReadMsgUDPAddrPort(l.query, l.control)
+		n, err := l.batch.receive()
 		if err != nil {
 			if !l.carryOn(err) {
 				return
@@ -47,58 +37,53 @@ func (l *udpLoop) run() {
 			continue
 		}
 		l.failures.reset()
-		l.one[0] = l.query[:n]
-		l.handler.Begin(l.one[:])
-		l.answer(l.query[:n], l.control[:controlLen], client)
-		l.handler.End()
-		if l.draining {
-			l.waitQuietly()
-		}
+		l.answerAll(n)
 	}
 }
 
-// answer replies to one query, or leaves it to a goroutine that may wait.
-func (l *udpLoop) answer(query, control []byte, client netip.AddrPort) {
-	arrival := l.pktinfo.read(control)
-	l.countLost(arrival.lost)
-	l.transport.Client = unmapped(client)
-	l.transport.Local = l.socket.bound
-	if arrival.local.IsValid() {
-		l.transport.Local = netip.AddrPortFrom(arrival.local, l.socket.bound.Port())
+// answerAll replies to the n queries that were read together.
+func (l *udpLoop) answerAll(n int) {
+	l.handler.Begin(l.batch.packets(n))
+	for i := range n {
+		l.answer(i)
 	}
-	reply, verdict := l.handler.Handle(0, l.out, &l.transport)
+	l.handler.End()
+	l.socket.countUnsent(l.batch.flush())
+	l.countLost(l.batch.lost)
+}
+
+// answer replies to one query, or leaves it to a goroutine that may wait.
+func (l *udpLoop) answer(i int) {
+	query := l.batch.query(i, &l.transport)
+	reply, verdict := l.handler.Handle(i, l.room(), &l.transport)
 	switch verdict {
 	case Reply:
-		l.socket.send(reply, arrival.reply, client)
+		l.batch.reply(i, reply)
 	case Wait:
-		l.wait(query, arrival.reply, client)
+		l.wait(i, query)
 	case Drop:
 	}
+}
+
+// room is memory for one reply. What is enqueued is sent first where it has taken too much.
+func (l *udpLoop) room() []byte {
+	if l.batch.full() {
+		l.socket.countUnsent(l.batch.flush())
+	}
+	return l.batch.room()
 }
 
 // carryOn deals with an error of reading and reports whether to read again. What ICMP or a
 // full memory brings never ends the loop.
 func (l *udpLoop) carryOn(err error) bool {
-	switch {
-	case errors.Is(err, net.ErrClosed):
+	if errors.Is(err, errEnded) {
 		return false
-	case isTimeout(err) && l.draining && !readable(l.socket.conn):
-		return false // nothing has come for quietTime
-	case isTimeout(err):
-		l.draining = true
-		l.waitQuietly()
-		return true
 	}
 	l.socket.metrics.SocketFailed("udp", "read")
 	if l.failures.add(l.socket.stopping) {
-		l.socket.log.Warn("reading queries fails", "address", l.socket.bound.String(), "error", err)
+		l.socket.log.Warn("reading queries fails", "address", l.socket.conn.bound.String(), "error", err)
 	}
 	return true
-}
-
-// waitQuietly lets the next read end the loop unless something is there.
-func (l *udpLoop) waitQuietly() {
-	_ = l.socket.conn.SetReadDeadline(time.Now().Add(quietTime))
 }
 
 func (l *udpLoop) countLost(lost uint32) {

@@ -140,46 +140,6 @@ func TestUDPSurvivesClientsThatAreGone(t *testing.T) {
 	assert.Equal(t, "echo", dial(t, "udp", f.address()).ask(1, "echo"))
 }
 
-// brokenConn reads what a test lists: errors, or a datagram where there is none.
-type brokenConn struct {
-	results []error
-	sent    []string
-}
-
-func (c *brokenConn) ReadMsgUDPAddrPort(b, _ []byte) (int, int, int, netip.AddrPort, error) {
-	if len(c.results) == 0 {
-		return 0, 0, 0, netip.AddrPort{}, net.ErrClosed
-	}
-	err := c.results[0]
-	c.results = c.results[1:]
-	return copy(b, query(1, "echo")), 0, 0, netip.MustParseAddrPort("127.0.0.1:99"), err
-}
-
-func (c *brokenConn) WriteMsgUDPAddrPort(b, _ []byte, _ netip.AddrPort) (int, int, error) {
-	c.sent = append(c.sent, string(b))
-	return len(b), 0, syscall.ECONNREFUSED
-}
-
-func (c *brokenConn) SetReadDeadline(time.Time) error       { return nil }
-func (c *brokenConn) SyscallConn() (syscall.RawConn, error) { return nil, syscall.EINVAL }
-func (c *brokenConn) Close() error                          { return nil }
-
-func TestUDPLoopGoesOnAfterErrors(t *testing.T) {
-	metrics := newRecorder()
-	l := newListeners(Config{NewHandler: newScript().newHandler, Metrics: metrics}, Limits{})
-	defer l.cancel()
-	refused := &net.OpError{Op: "read", Err: syscall.ECONNREFUSED}
-	conn := &brokenConn{results: []error{refused, nil, &net.OpError{Op: "read", Err: syscall.EMSGSIZE}, refused, nil}}
-	for range failuresToLog + 3 {
-		conn.results = append(conn.results, syscall.ENOMEM)
-	}
-	conn.results = append(conn.results, nil)
-	newUDPLoop(&udpSocket{common: l.common, conn: conn}, newScript().newHandler()).run()
-	assert.Len(t, conn.sent, 3, "every datagram between the errors is answered")
-	assert.Equal(t, 3+failuresToLog+3, metrics.get("failed udp read"))
-	assert.Equal(t, 3, metrics.get("failed udp write"))
-}
-
 // C115: queries in flight finish, waiting ones too, and Shutdown waits for them.
 func TestShutdownFinishesLookupsC115(t *testing.T) {
 	f := listen(t, nil)
