@@ -25,6 +25,7 @@ func TestListenRefusesBadConfigs(t *testing.T) {
 		"no address":     {Config{NewHandler: handler}, "no address"},
 		"no handler":     {Config{Addresses: address}, "NewHandler"},
 		"workers":        {Config{Addresses: address, NewHandler: handler, Workers: -1}, "-1 workers"},
+		"batch":          {Config{Addresses: address, NewHandler: handler, Batch: -1}, "batches of -1"},
 		"twice":          {Config{Addresses: []netip.AddrPort{fixed, fixed}, NewHandler: handler}, "127.0.0.1:5399 is listed twice"},
 		"negative count": {Config{Addresses: address, NewHandler: handler, Limits: Limits{Waiting: -1}}, "limit Waiting: -1"},
 		"negative time":  {Config{Addresses: address, NewHandler: handler, Limits: Limits{IdleTime: -time.Second}}, "limit IdleTime: -1s"},

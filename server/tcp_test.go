@@ -72,6 +72,24 @@ func TestTCPAnswersOutOfOrderC22(t *testing.T) {
 	assert.Equal(t, "echo", c.ask(1, "echo"), "the connection goes on")
 }
 
+// Queries that were read together are one batch for the Handler.
+func TestTCPHandlesPipelinedQueriesInBatches(t *testing.T) {
+	f := listen(t, nil)
+	c := dial(t, "tcp", f.address())
+	const count = 200
+	var all []byte
+	for id := range count {
+		all = appendFrame(all, query(id, "echo"))
+	}
+	c.raw(all)
+	for want := range count {
+		id, _ := c.receive()
+		assert.Equal(t, want, id)
+	}
+	assert.EqualValues(t, count, f.script.handled.Load())
+	assert.Less(t, f.script.batches.Load(), int64(count/5), "some 20 queries are read at once")
+}
+
 // However a client cuts its messages into packets, they are the same messages.
 func TestTCPTakesMessagesInAnyPieces(t *testing.T) {
 	f := listen(t, nil)

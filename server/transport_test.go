@@ -33,6 +33,7 @@ const patience = 20 * time.Second
 type script struct {
 	opened, blocked chan struct{}
 	handlers        atomic.Int64
+	batches         atomic.Int64 // calls of Begin
 	handled         atomic.Int64 // calls of Handle
 	waiting         atomic.Int64 // calls of HandleWaiting that have not returned
 }
@@ -49,7 +50,7 @@ type scriptHandler struct {
 	*script
 	number  int64
 	busy    atomic.Bool
-	queries [][]byte
+	queries [][]byte // from Begin to End
 }
 
 // alone fails loudly where two goroutines use one Handler.
@@ -60,8 +61,17 @@ func (h *scriptHandler) alone() func() {
 	return func() { h.busy.Store(false) }
 }
 
-func (h *scriptHandler) Begin(queries [][]byte) { h.queries = queries }
-func (h *scriptHandler) End()                   { h.queries = nil }
+func (h *scriptHandler) Begin(queries [][]byte) { h.mark(queries); h.batches.Add(1) }
+func (h *scriptHandler) End()                   { h.mark(nil) }
+
+// mark fails loudly where calls of Begin and End do not come in turns.
+func (h *scriptHandler) mark(queries [][]byte) {
+	defer h.alone()()
+	if (h.queries == nil) == (queries == nil) {
+		panic("Begin and End are not called in turns")
+	}
+	h.queries = queries
+}
 
 func (h *scriptHandler) Handle(i int, out []byte, t *Transport) ([]byte, Verdict) {
 	defer h.alone()()

@@ -1,9 +1,17 @@
 package server
 
 import (
+	"cmp"
 	"encoding/binary"
+	"log/slog"
+	"maps"
+	"net"
 	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
@@ -20,6 +28,194 @@ func TestUDPWorkersShareAnAddress(t *testing.T) {
 		numbers[dial(t, "udp", f.address()).ask(i, "worker")]++
 	}
 	assert.Len(t, numbers, 3, "%v", numbers)
+}
+
+// One forwarder may ask from a single port: each worker has its share all the same.
+func TestUDPSpreadsFewPortsOverWorkers(t *testing.T) {
+	for _, ports := range []int{1, 4, 64} {
+		t.Run(strconv.Itoa(ports), func(t *testing.T) {
+			f := listen(t, nil)
+			var clients []*client
+			for range ports {
+				clients = append(clients, dial(t, "udp", f.address()))
+			}
+			const count = 1000
+			numbers := make(map[string]int)
+			for i := range count {
+				numbers[clients[i%ports].ask(i, "worker")]++
+			}
+			require.Len(t, numbers, 2)
+			busiest := float64(slices.Max(slices.Collect(maps.Values(numbers)))) / count
+			t.Logf("%d ports: the busiest of two workers has %.2f", ports, busiest)
+			assert.Less(t, busiest, 0.6, "six standard deviations from one half")
+		})
+	}
+}
+
+// Where the system refuses the program, that is said once, and all goes on.
+func TestUDPGoesOnUnspread(t *testing.T) {
+	var log strings.Builder
+	l := newListeners(Config{NewHandler: newScript().newHandler, Logger: slog.New(slog.NewTextHandler(&log, nil))}, Limits{})
+	defer l.cancel()
+	var alone []*udpConn // sockets that share no address
+	for range 2 {
+		opened, err := openUDP(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), udpOptions{network: "udp4", workers: 1, buffer: 4096})
+		require.NoError(t, err)
+		alone = append(alone, opened...)
+	}
+	l.spread(alone)
+	l.spread(alone)
+	l.spread(alone[:1])
+	assert.Equal(t, 1, strings.Count(log.String(), "queries are spread over the workers by client"))
+	for _, conn := range alone {
+		require.NoError(t, conn.Close())
+	}
+}
+
+// held opens one worker on an address, and has it wait in Handle, so that what is sent until
+// go on is called is read together.
+func held(t *testing.T, address string, batch int) (f *fixture, goOn func()) {
+	f = listen(t, func(c *Config) { onAddress(address)(c); c.Workers, c.Batch = 1, batch })
+	c := dial(t, "udp", f.at("127.0.0.1"))
+	c.send(0, "block")
+	eventually(t, func() bool { return f.script.handled.Load() == 1 }, "the loop is held")
+	return f, func() {
+		close(f.script.blocked)
+		c.receive()
+	}
+}
+
+// Clients of both families, whose queries are answered, dropped, left waiting or too large in
+// one batch, each get what is theirs, from the address that they asked.
+func TestUDPBatchesMixQueries(t *testing.T) {
+	f, goOn := held(t, "[::]:0", defaultBatch)
+	hosts := []string{"127.0.0.1", "127.0.0.2", "::1", "127.3.4.5"}
+	large := "echo " + strings.Repeat("x", 60_000)
+	commands := []string{"where", "wait", "drop", "echo small", large, "where", "big 4000"}
+	var clients []*client
+	const count = 28
+	for i := range count {
+		c := dial(t, "udp", f.at(hosts[i%len(hosts)]))
+		c.send(i, commands[i%len(commands)])
+		clients = append(clients, c)
+	}
+	goOn()
+	eventually(t, func() bool { return f.script.waiting.Load() == count/int64(len(commands)) }, "all of these wait")
+	assert.LessOrEqual(t, f.script.batches.Load(), int64(3), "one for the query that held it, one or two for the rest")
+	close(f.script.opened)
+	for i, c := range clients {
+		command := commands[i%len(commands)]
+		want := map[string]string{
+			"where": c.LocalAddr().String() + " " + c.RemoteAddr().String() + " udp",
+			"wait":  "waited", "big 4000": string(make([]byte, 4000-headerSize)),
+		}[command]
+		if command == "drop" {
+			continue
+		}
+		id, text := c.receive()
+		assert.Equal(t, i, id)
+		assert.Equal(t, cmp.Or(want, command), text)
+	}
+	assert.Zero(t, f.metrics.get("failed udp write"))
+}
+
+// A reply that cannot be sent is counted, and takes none of its batch with it.
+func TestUDPBatchesSurviveWhatCannotBeSent(t *testing.T) {
+	f, goOn := held(t, "127.0.0.1:0", defaultBatch)
+	c := dial(t, "udp", f.address())
+	for id, text := range []string{"big 65530", "echo", "big 65530", "big 65530", "echo", "big 65530"} {
+		c.send(id, text)
+	}
+	goOn()
+	for _, want := range []int{1, 4} {
+		id, _ := c.receive()
+		assert.Equal(t, want, id)
+	}
+	f.metrics.waitFor(t, 4, "failed udp write")
+}
+
+// Replies that fill the memory of a batch are sent in several steps, all of them.
+func TestUDPBatchesOfLargeReplies(t *testing.T) {
+	for _, batch := range []int{1, 2, 7, defaultBatch, 100} {
+		f, goOn := held(t, "127.0.0.1:0", batch)
+		c := dial(t, "udp", f.address())
+		const count = 20 // 4 KiB each: fits the smallest default buffer
+		for id := range count {
+			c.send(id, "big 4096")
+		}
+		goOn()
+		for want := range count {
+			id, text := c.receive()
+			assert.Equal(t, want, id)
+			assert.Len(t, text, 4096-headerSize)
+		}
+		assert.GreaterOrEqual(t, f.script.batches.Load(), int64(1+count/batch), "no more than %d at once", batch)
+	}
+}
+
+func TestFlushPassesOverFailures(t *testing.T) {
+	type sent struct {
+		n   int
+		err error
+	}
+	for name, test := range map[string]struct {
+		calls  []sent
+		unsent int
+	}{
+		"all at once":       {[]sent{{4, nil}}, 0},
+		"in pieces":         {[]sent{{1, nil}, {2, nil}, {1, nil}}, 0},
+		"interrupted":       {[]sent{{0, unix.EINTR}, {2, nil}, {0, unix.EINTR}, {2, nil}}, 0},
+		"the first":         {[]sent{{0, unix.ECONNREFUSED}, {3, nil}}, 1},
+		"one in the middle": {[]sent{{2, nil}, {0, unix.ENOBUFS}, {1, nil}}, 1},
+		"the last":          {[]sent{{3, nil}, {0, unix.EMSGSIZE}}, 1},
+		"all":               {[]sent{{0, unix.EPERM}, {0, unix.EPERM}, {0, unix.EPERM}, {0, unix.EPERM}}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			left, offered := test.calls, []int(nil)
+			send := func(_ int, messages []message) (int, error) {
+				offered = append(offered, len(messages))
+				n, err := left[0].n, left[0].err
+				left = left[1:]
+				return n, err
+			}
+			batch := newUDPBatch(&udpConn{calls: calls{send: send}}, 4)
+			for i := range 4 {
+				batch.reply(i, query(i, "reply"))
+			}
+			assert.Equal(t, test.unsent, batch.flush())
+			assert.Empty(t, left)
+			assert.Equal(t, 4, offered[0])
+			assert.Zero(t, batch.flush(), "nothing is left")
+		})
+	}
+}
+
+// A descriptor is closed by its last user, and nobody uses its number afterwards.
+func TestUDPConnIsClosedByItsLastUser(t *testing.T) {
+	l := unserved(t)
+	conn := l.udp[0].conn
+	open := func() bool {
+		_, err := unix.FcntlInt(uintptr(conn.fd), unix.F_GETFD, 0)
+		return err == nil
+	}
+	conn.hold()
+	require.NoError(t, conn.Close())
+	require.ErrorIs(t, conn.Close(), net.ErrClosed)
+	conn.drain()
+	assert.True(t, open(), "it is held")
+	require.NoError(t, conn.release())
+	assert.False(t, open())
+	conn.drain() // must not touch what has the number by now
+}
+
+// Closing wakes workers that wait in the system for queries that never come.
+func TestCloseWakesWorkers(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"} {
+		f := listen(t, func(c *Config) { onAddress(address)(c); c.Workers = 4 })
+		began := time.Now()
+		require.NoError(t, f.Shutdown(t.Context()))
+		assert.Less(t, time.Since(began), patience)
+	}
 }
 
 // FAULTS 21: what the system drops is counted; what is counted and what is answered is all.
@@ -165,6 +361,24 @@ func TestReadControlAddresses(t *testing.T) {
 	}
 }
 
+func TestClientOfReadsBothFamilies(t *testing.T) {
+	port := binary.NativeEndian.Uint16([]byte{0x14, 0xe9})
+	v4 := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: port, Addr: [4]byte{192, 0, 2, 1}}
+	var name unix.RawSockaddrInet6
+	*(*unix.RawSockaddrInet4)(unsafe.Pointer(&name)) = v4
+	assert.Equal(t, "192.0.2.1:5353", clientOf(&name).String())
+	for address, want := range map[string]string{
+		"2001:db8::1":      "[2001:db8::1]:5353",
+		"::ffff:192.0.2.1": "192.0.2.1:5353",
+		"fe80::1%7":        "[fe80::1%7]:5353",
+	} {
+		ip := netip.MustParseAddr(address)
+		scope, _ := strconv.ParseUint(ip.Zone(), 10, 32)
+		name := unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: port, Addr: ip.As16(), Scope_id: uint32(scope)}
+		assert.Equal(t, want, clientOf(&name).String())
+	}
+}
+
 // BenchmarkUDPLoop is the loop alone, without system calls.
 func BenchmarkUDPLoop(b *testing.B) {
 	left, data := b.N, query(1, "echo")
@@ -181,7 +395,7 @@ func BenchmarkUDPLoop(b *testing.B) {
 		return len(messages), nil
 	}
 	send := func(_ int, messages []message) (int, error) { return len(messages), nil }
-	loop := scriptedLoop(b, calls{receive, send}, noMetrics{}, echoHandler{})
+	loop := scriptedLoop(b, calls{receive, send}, noMetrics{}, &echoHandler{})
 	b.ReportAllocs()
 	b.ResetTimer()
 	loop.run()
