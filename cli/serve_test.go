@@ -197,6 +197,26 @@ func TestListenNeedsARestart(t *testing.T) {
 	f.write("meshdns.yaml", westOnly+"staleness: {keepShared: 1m}\n")
 	line, _ := s.stderr.await(next-2, "at the next start only", "staleness.keepShared")
 	assert.NotEmpty(t, line)
+
+	f.write("meshdns.yaml", westOnly+"listen: {workers: 3, batch: 64}\n")
+	for _, field := range []string{"listen.workers", "listen.batch"} {
+		line, _ := s.stderr.await(next-2, "at the next start only", field)
+		assert.NotEmpty(t, line)
+	}
+}
+
+// Each address has as many UDP sockets as the configuration says.
+func TestServeOpensASocketForEachWorker(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere an address has one socket")
+	}
+	f := twoClusters(t, westOnly+"listen: {workers: 5, batch: 2}\n")
+	s := startServe(t, "--config", f.path("meshdns.yaml"))
+	port := s.dns.Port()
+	sockets, err := os.ReadFile("/proc/net/udp")
+	require.NoError(t, err)
+	assert.Equal(t, 5, strings.Count(string(sockets), fmt.Sprintf(": 0100007F:%04X ", port)), string(sockets))
+	eventually(t, "all of them answer", s.answers(global, "192.0.2.1"))
 }
 
 // FAULTS 17: many changes under load lose no question and leak nothing.

@@ -86,20 +86,20 @@ func (v *validator) listen() {
 	if l.Admin != "" {
 		v.listenAddress("listen.admin", l.Admin)
 	}
-	v.within("listen.workers", l.Workers, 0, mostWorkers)
-	v.within("listen.batch", l.Batch, 1, mostBatch)
+	v.within("listen.workers", l.Workers, mostWorkers)
+	v.within("listen.batch", l.Batch, mostBatch)
 }
 
 const (
-	// mostWorkers: each one is a thread and a socket with a megabyte of the system's memory.
+	// mostWorkers: each one has a thread and a megabyte of the system's memory.
 	mostWorkers = 256
-	// mostBatch: each query of a batch has 64 KiB of address space, and waits for those before it.
+	// mostBatch: each query of a batch has 64 KiB of addresses, and the first one waits for the last.
 	mostBatch = 256
 )
 
-func (v *validator) within(path string, n, least, most int) {
-	if n < least || n > most {
-		v.errorf(path, "%d: want a number from %d to %d", n, least, most)
+func (v *validator) within(path string, n, most int) {
+	if n < 0 || n > most {
+		v.errorf(path, "%d: want a number from 0 to %d", n, most)
 	}
 }
 

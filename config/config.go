@@ -43,10 +43,10 @@ type Config struct {
 type Listen struct {
 	DNS   []string `yaml:"dns"`   // UDP and TCP; at least one
 	Admin string   `yaml:"admin"` // "": off
-	// Workers is the number of UDP sockets, each with a thread of its own, for each address;
+	// Workers is the number of UDP sockets, each with a worker of its own, for each address;
 	// 0: one for each processor that the process may use, 16 at most.
 	Workers int `yaml:"workers"`
-	Batch   int `yaml:"batch"` // datagrams that a worker reads and sends at once, at most
+	Batch   int `yaml:"batch"` // datagrams that a worker reads and sends at once, at most; 0: 32
 }
 
 // Zones are the names of the zones. No two of them are equal.

@@ -85,6 +85,18 @@ staleness: {keepShared: 0s, keepOnly: 0s, then: drop}}`)
 	assert.Equal(t, Staleness{Then: ThenDrop}, cfg.Staleness)
 }
 
+func TestParseWorkers(t *testing.T) {
+	for text, want := range map[string]Listen{
+		"":                                   {Workers: 0, Batch: 32},
+		"listen: {workers: 3, batch: 1}":     {Workers: 3, Batch: 1},
+		"listen: {workers: 0, batch: 0}":     {Workers: 0, Batch: 0},
+		"listen: {workers: 256, batch: 256}": {Workers: 256, Batch: 256},
+	} {
+		want.DNS, want.Admin = []string{defaultListenDNS}, defaultListenAdmin
+		assert.Equal(t, want, good(t, "registryDir: r\n"+text).Listen)
+	}
+}
+
 func TestParsePaths(t *testing.T) {
 	const text = "registryDir: registry\nstateDir: /var/lib/meshdns\nclusters: [{name: a, kubeconfig: ../a.kubeconfig}]"
 	cfg, problems := Parse("/etc/meshdns/meshdns.yaml", []byte(text))
@@ -161,6 +173,10 @@ func TestParseProblems(t *testing.T) {
 		{other(`listen: {dns: [":70000"]}`), `listen.dns[0]: ":70000": want a port from 0 to 65535`},
 		{other(`listen: {dns: ["224.0.0.1:53"]}`), "is no address of this host"},
 		{other(`listen: {dns: [":53", ":53"]}`), "listen.dns[1]: :53 is given twice, before in listen.dns[0]"},
+		{other("listen: {workers: -1}"), "listen.workers: -1: want a number from 0 to 256"},
+		{other("listen: {workers: 257}"), "listen.workers: 257: want a number from 0 to 256"},
+		{other("listen: {batch: -1}"), "listen.batch: -1: want a number from 0 to 256"},
+		{other("listen: {batch: 257}"), "listen.batch: 257: want a number from 0 to 256"},
 		{other(`listen: {dns: [":53"], admin: ":53"}`), "listen.admin: :53 is taken by DNS over TCP (listen.dns[0])"},
 		{other("listen: {admin: x}"), `listen.admin: "x": want`},
 		// site

@@ -14,8 +14,8 @@ const (
 	defaultListenDNS   = "127.0.0.1:5354"
 	defaultListenAdmin = "127.0.0.1:9253"
 
-	// Some hundred microseconds' work under full load, so that nobody waits for the rest of a
-	// batch. 64 and 128 answered no more (docs/performance.md).
+	// A hundred microseconds' work: what is read together is sent together, so that more would
+	// only have the first queries of a batch wait for the last (docs/design.md, section 10).
 	defaultBatch = 32
 
 	defaultMesh       = "mesh."

@@ -23,8 +23,8 @@ type Config struct {
 	Addresses []netip.AddrPort
 	// NewHandler makes a Handler for each goroutine that needs one. Must not be nil.
 	NewHandler func() Handler
-	// Workers is the number of UDP sockets, each with a loop on its own thread, for each
-	// address; 0: DefaultWorkers. One where the system cannot share an address among sockets.
+	// Workers is the number of UDP sockets, each with a loop of its own, for each address; 0: one
+	// for each processor, 16 at most. One where the system cannot share an address among sockets.
 	Workers int
 	// Batch is how many datagrams a loop reads and sends at once, at most; 0: 32.
 	Batch int
@@ -77,7 +77,7 @@ func Listen(config Config) (*Listeners, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
-	config.Workers, config.Batch = cmp.Or(config.Workers, DefaultWorkers()), cmp.Or(config.Batch, defaultBatch)
+	config.Workers, config.Batch = cmp.Or(config.Workers, usualWorkers()), cmp.Or(config.Batch, defaultBatch)
 	l := newListeners(config, limits)
 	for _, address := range config.Addresses {
 		if err := l.open(config, address); err != nil {
@@ -332,10 +332,9 @@ const (
 	// mostWorkers: as many answer more than a 10 Gbit/s line can carry, and with more sockets
 	// the batches only get smaller.
 	mostWorkers = 16
-	// defaultBatch: more made no difference under full load, and a batch is read before its
-	// first query is answered.
+	// defaultBatch is a hundred microseconds' work, which the first query of a batch waits for.
 	defaultBatch = 32
 )
 
-// DefaultWorkers is as many as there are processors for this process, 16 at most.
-func DefaultWorkers() int { return min(runtime.GOMAXPROCS(0), mostWorkers) }
+// usualWorkers is as many as there are processors for this process, 16 at most.
+func usualWorkers() int { return min(runtime.GOMAXPROCS(0), mostWorkers) }

@@ -11,4 +11,10 @@
 // the reply (tcp_write.go writes pipelined ones in one go). A question for a name whose
 // locator was never asked waits in a goroutine of its own (udp_waiting.go, tcp_waiting.go)
 // for the first lookup (waiting.go). Counters that the query path fills are in counters.go.
+//
+// On Linux each UDP socket blocks a goroutine of its own: opened by udp_open_linux.go, shared out by
+// udp_filter_linux.go, kept open and drained by udp_conn_linux.go, read and written in batches by
+// udp_batch_linux.go through udp_calls_linux.go, with the address asked from
+// udp_control_linux.go; udp_turn_linux.go is how it gets on with Go's scheduler. udp_other.go
+// is all of that, simpler, for other systems.
 package server

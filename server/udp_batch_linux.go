@@ -39,6 +39,7 @@ type udpBatch struct {
 	replies []byte
 	filled  int // of replies
 
+	turn     turn
 	draining bool // the socket was empty once since it was drained
 }
 
@@ -56,6 +57,7 @@ func newUDPBatch(conn *udpConn, size int) *udpBatch {
 		out:      make([]message, size),
 		outData:  make([]unix.Iovec, size),
 		replies:  make([]byte, size*replyShare+udpReplyRoom),
+		turn:     turn{began: time.Now()},
 	}
 	for i := range size {
 		b.in[i].Hdr.Iov = &b.inData[i]
@@ -71,6 +73,7 @@ func newUDPBatch(conn *udpConn, size int) *udpBatch {
 // was drained or closed and is empty.
 func (b *udpBatch) receive() (int, error) {
 	for {
+		b.turn.pass()
 		b.prepare()
 		n, err := b.conn.calls.receive(b.conn.fd, b.in)
 		switch {

@@ -34,17 +34,26 @@ type calls struct {
 	send func(fd int, messages []message) (int, error)
 }
 
+// recvmmsg may block, which the scheduler is told of.
 func recvmmsg(fd int, messages []message) (int, error) {
-	return onMessages(unix.SYS_RECVMMSG, fd, messages, unix.MSG_WAITFORONE)
+	n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(messages))), uintptr(len(messages)), unix.MSG_WAITFORONE, 0, 0)
+	return countOf(n, errno)
 }
 
+// sendmmsg tells the scheduler of the call only where it has to wait for room: sending a batch
+// takes long enough for the scheduler to give the processor to others in the middle of it.
 func sendmmsg(fd int, messages []message) (int, error) {
-	return onMessages(unix.SYS_SENDMMSG, fd, messages, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(messages))), uintptr(len(messages)), unix.MSG_DONTWAIT, 0, 0)
+	if errno == unix.EAGAIN {
+		n, _, errno = unix.Syscall6(unix.SYS_SENDMMSG, uintptr(fd),
+			uintptr(unsafe.Pointer(unsafe.SliceData(messages))), uintptr(len(messages)), 0, 0, 0)
+	}
+	return countOf(n, errno)
 }
 
-// onMessages makes a call that may block, which the scheduler is told of.
-func onMessages(call uintptr, fd int, messages []message, flags uintptr) (int, error) {
-	n, _, errno := unix.Syscall6(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(messages))), uintptr(len(messages)), flags, 0, 0)
+func countOf(n uintptr, errno unix.Errno) (int, error) {
 	if errno != 0 {
 		return 0, errno
 	}

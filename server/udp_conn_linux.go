@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net"
 	"net/netip"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -66,13 +65,6 @@ func (c *udpConn) Close() error {
 	c.closed = true
 	c.drainLocked()
 	return c.release()
-}
-
-// ownThread keeps the goroutine on its thread until the function that it returns is called: it
-// waits in system calls, not in the scheduler.
-func ownThread() func() {
-	runtime.LockOSThread()
-	return runtime.UnlockOSThread
 }
 
 // udpSender sends one reply, later than the batch that brought its query.

@@ -26,8 +26,7 @@ func newUDPLoop(socket *udpSocket, handler Handler) *udpLoop {
 
 // run ends when the socket is drained after Shutdown, or closed.
 func (l *udpLoop) run() {
-	defer l.socket.conn.release()
-	defer ownThread()()
+	defer func() { _ = l.socket.conn.release() }()
 	for {
 		n, err := l.batch.receive()
 		if err != nil {

@@ -63,9 +63,6 @@ func (c *udpConn) release() error { return nil }
 // drain wakes the loop, which ends in the first pause of quietTime.
 func (c *udpConn) drain() { _ = c.SetReadDeadline(past()) }
 
-// ownThread has nothing to do: the loop waits in the runtime's poller.
-func ownThread() func() { return func() {} }
-
 // udpBatch is the memory of one loop, for one datagram.
 type udpBatch struct {
 	conn     *udpConn

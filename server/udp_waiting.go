@@ -37,7 +37,7 @@ func (l *udpLoop) wait(i int, query []byte) {
 
 func (w *waitingDatagram) answer() {
 	socket := w.socket
-	defer socket.conn.release()
+	defer func() { _ = socket.conn.release() }()
 	defer socket.udpWaiting.give()
 	work := socket.udpWork.get()
 	defer socket.udpWork.put(work)
