@@ -70,7 +70,8 @@ func newUDPBatch(conn *udpConn, size int) *udpBatch {
 }
 
 // receive waits for queries and gives how many it read, 1 at least; errEnded when the socket
-// was drained or closed and is empty.
+// was drained or closed and is empty. Such a socket gives a message from nobody; what came just
+// after that was said stands behind it, and the message is then an empty query.
 func (b *udpBatch) receive() (int, error) {
 	for {
 		b.turn.pass()
@@ -80,7 +81,7 @@ func (b *udpBatch) receive() (int, error) {
 		case err == unix.EINTR:
 		case err != nil:
 			return 0, err
-		case b.in[0].Hdr.Namelen > 0:
+		case n > 1 || b.in[0].Hdr.Namelen > 0:
 			b.used = n
 			return n, nil
 		case b.draining:

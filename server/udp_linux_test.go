@@ -286,7 +286,7 @@ type scripted struct {
 
 func (s *scripted) receive(_ int, messages []message) (int, error) {
 	if len(s.results) == 0 {
-		messages[0].Hdr.Namelen = 0
+		messages[0].Hdr.Namelen, messages[0].Hdr.Controllen, messages[0].Len = 0, 0, 0
 		return 1, nil
 	}
 	err := s.results[0]
@@ -321,6 +321,24 @@ func TestUDPLoopGoesOnAfterErrors(t *testing.T) {
 	assert.Len(t, script.sent, 3, "every datagram between the errors is answered")
 	assert.Equal(t, 3+failuresToLog+3, metrics.get("failed udp read"))
 	assert.Equal(t, 3, metrics.get("failed udp write"))
+}
+
+// A datagram that comes just as a drained socket says that it is empty is answered as well.
+func TestUDPLoopTakesWhatComesAtTheEnd(t *testing.T) {
+	var end, sent scripted
+	reads := 0
+	receive := func(fd int, messages []message) (int, error) {
+		n, err := end.receive(fd, messages)
+		if reads++; reads == 2 {
+			messages[1].Hdr.Controllen = 0
+			messages[1].Len = uint32(copy(unsafe.Slice(messages[1].Hdr.Iov.Base, udpQueryRoom), query(1, "echo")))
+			n = 2
+		}
+		return n, err
+	}
+	scriptedLoop(t, calls{receive, sent.send}, noMetrics{}, newScript().newHandler()).run()
+	assert.Equal(t, []string{string(query(1, "echo"))}, sent.sent)
+	assert.Equal(t, 3, reads, "empty, one more, empty again")
 }
 
 func TestReadControlIgnoresWhatItDoesNotKnow(t *testing.T) {
