@@ -32,7 +32,7 @@ type ahead struct {
 // is fetched from memory, for all at once.
 func (h *handler) Begin(queries [][]byte) {
 	b := &h.batch
-	b.began, b.view = time.Now(), h.views.View()
+	b.began = time.Now()
 	for len(b.queries) < len(queries) {
 		b.queries = append(b.queries, ahead{})
 	}
@@ -42,10 +42,11 @@ func (h *handler) Begin(queries [][]byte) {
 	h.readAhead(b.queries[:len(queries)])
 }
 
-// readAhead leaves a query that makes it panic to Handle, which says so.
+// readAhead leaves what makes it panic to Handle, which says so.
 func (h *handler) readAhead(list []ahead) {
 	defer func() { _ = recover() }()
 	b := &h.batch
+	b.view = h.views.View()
 	for i := range list {
 		a := &list[i]
 		if a.ordinary = a.q.parseOrdinary(a.packet); a.ordinary {
@@ -87,19 +88,4 @@ func (b *batch) flush() {
 		b.run.of.Add(b.run.n)
 		b.run.n = 0
 	}
-}
-
-// Single is a Handler of one query at a time.
-type Single struct {
-	Handler
-	one [1][]byte
-}
-
-// Answer is Handle for a batch of one query.
-func (s *Single) Answer(out, query []byte, t *Transport) ([]byte, Verdict) {
-	s.one[0] = query
-	s.Begin(s.one[:])
-	reply, verdict := s.Handle(0, out, t)
-	s.End()
-	return reply, verdict
 }

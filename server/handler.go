@@ -92,6 +92,9 @@ func (h *handler) Handle(i int, out []byte, t *Transport) (msg []byte, verdict V
 			msg, verdict = h.panicked(out, a.packet, r)
 		}
 	}()
+	if h.batch.view == nil { // Begin panicked
+		h.batch.view = h.views.View()
+	}
 	if a.ordinary {
 		if msg, ok := h.quick(out, a.packet, &a.q, h.batch.view, t.Protocol); ok {
 			h.batch.served++

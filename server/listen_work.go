@@ -9,8 +9,9 @@ import (
 
 // workspace is what one goroutine needs to turn a query into a reply.
 type workspace struct {
-	handler *Single
-	out     []byte // empty, with room for the largest reply
+	handler Handler
+	out     []byte   // empty, with room for the largest reply
+	queries [][]byte // that are answered together
 }
 
 // workspaces lends workspaces to goroutines, so that one that only waits for a client or a
@@ -23,7 +24,7 @@ type workspaces struct {
 func newWorkspaces(newHandler func() Handler, room int) *workspaces {
 	w := &workspaces{newHandler: newHandler}
 	w.pool.New = func() any {
-		return &workspace{handler: &Single{Handler: newHandler()}, out: make([]byte, 0, room)}
+		return &workspace{handler: newHandler(), out: make([]byte, 0, room)}
 	}
 	return w
 }

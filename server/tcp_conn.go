@@ -22,7 +22,6 @@ type tcpConn struct {
 	in         [512]byte
 	start, end int
 	batch      []byte
-	work       *workspace // from the first query that was read until the next read; nil: none
 
 	waiters sync.WaitGroup
 
@@ -89,7 +88,7 @@ func (c *tcpConn) answerAll() ending {
 	for {
 		query, why := c.next()
 		if why == notEnded {
-			why = c.answer(query)
+			why = c.answerTogether(query)
 		}
 		if why != notEnded {
 			return why
@@ -97,41 +96,60 @@ func (c *tcpConn) answerAll() ending {
 	}
 }
 
-// answer replies to one query, or leaves it to a goroutine that may wait.
-func (c *tcpConn) answer(query []byte) ending {
-	c.beginWork()
-	reply, verdict := c.work.handler.Answer(c.work.out, query, &c.transport)
-	if verdict == Wait && c.wait(query) {
-		return notEnded
-	}
-	if verdict == Wait {
-		c.metrics.WaitingRefused("tcp")
-		reply, verdict = c.work.handler.HandleWaiting(endedContext(), c.work.out, query, &c.transport)
-	}
-	if !sendable(reply, verdict) {
-		c.flush()
-		return endedDropped
-	}
-	if full := c.enqueue(reply); full != nil {
-		c.endWork()
-		return c.writeBatch(full)
+// mostTogether is how many whole messages the array can hold.
+const mostTogether = 512 / (2 + headerSize)
+
+// answerTogether replies to a query and to those that were read with it.
+func (c *tcpConn) answerTogether(first []byte) ending {
+	var room [mostTogether][]byte
+	queries := c.gather(room[:0], first)
+	for len(queries) > 0 {
+		n, why := c.answerSome(queries)
+		if why != notEnded {
+			return why
+		}
+		queries = queries[n:]
 	}
 	return notEnded
 }
 
-// beginWork borrows a workspace for the queries that were read together.
-func (c *tcpConn) beginWork() {
-	if c.work == nil {
-		c.work = c.tcpWork.get()
+// answerSome replies to as many queries as one batch of replies has room for. The workspace
+// is given back before anything that may wait for the client.
+func (c *tcpConn) answerSome(queries [][]byte) (n int, why ending) {
+	work := c.tcpWork.get()
+	work.queries = append(work.queries[:0], queries...)
+	work.handler.Begin(work.queries)
+	var full []byte
+	for n < len(queries) && full == nil && why == notEnded {
+		full, why = c.answer(work, n)
+		n++
 	}
+	work.handler.End()
+	clear(work.queries)
+	c.tcpWork.put(work)
+	if why != notEnded {
+		c.flush()
+		return n, why
+	}
+	return n, c.writeBatch(full)
 }
 
-// endWork gives it back, before anything that may wait for the client.
-func (c *tcpConn) endWork() {
-	if c.work != nil {
-		c.tcpWork.put(c.work)
-		c.work = nil
+// answer enqueues the reply to one query, or leaves it to a goroutine that may wait. It gives
+// back the batch that became full.
+func (c *tcpConn) answer(work *workspace, i int) (full []byte, why ending) {
+	query := work.queries[i]
+	reply, verdict := work.handler.Handle(i, work.out, &c.transport)
+	if verdict == Wait && c.wait(query) {
+		return nil, notEnded
 	}
+	if verdict == Wait {
+		c.metrics.WaitingRefused("tcp")
+		reply, verdict = work.handler.HandleWaiting(endedContext(), work.out, query, &c.transport)
+	}
+	if !sendable(reply, verdict) {
+		return nil, endedDropped
+	}
+	return c.enqueue(reply), notEnded
 }
 
 // sendable says whether there is a reply, of a length that can be told.

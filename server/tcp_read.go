@@ -33,6 +33,19 @@ func (c *tcpConn) next() ([]byte, ending) {
 	}
 }
 
+// gather gives a message and the whole ones that were read with it, valid until next.
+func (c *tcpConn) gather(queries [][]byte, first []byte) [][]byte {
+	queries = append(queries, first)
+	for len(queries) < mostTogether {
+		size, known := c.nextSize()
+		if !known || size < headerSize || 2+size > c.end-c.start {
+			break
+		}
+		queries = append(queries, c.take(size))
+	}
+	return queries
+}
+
 // nextSize is the length of the next message, once that has been read.
 func (c *tcpConn) nextSize() (size int, known bool) {
 	if c.end-c.start < 2 {

@@ -34,7 +34,6 @@ func (c *tcpConn) enqueue(reply []byte) (full []byte) {
 
 // flush writes what is enqueued. Only the reader may call it, and enqueue.
 func (c *tcpConn) flush() ending {
-	c.endWork()
 	batch := c.batch
 	c.batch = nil
 	return c.writeBatch(batch)
