@@ -27,9 +27,16 @@ const (
 // Fleet is the mesh's size. All fields must be above 0.
 type Fleet struct {
 	Services int
-	Clusters int // at most 64
-	PerSlice int // ready endpoints of a service in one cluster
-	TTL      int // seconds
+	Clusters int  // at most 64
+	PerSlice int  // ready endpoints of a service in one cluster
+	TTL      int  // seconds
+	Headless bool // services without a virtual address, so that a cluster's own DNS gives endpoints too
+}
+
+// OneCluster is a mesh for a comparison with a cluster's own DNS: headless services with
+// one slice of six.
+func OneCluster(services int) Fleet {
+	return Fleet{Services: services, Clusters: 1, PerSlice: 6, TTL: 300, Headless: true}
 }
 
 // Default is the shape that the project's bars speak of: six addresses from three
@@ -68,8 +75,16 @@ func (f Fleet) Address(c, i, e, round int) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(10 + c), byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// clusterIP is the virtual address of service i, the same in all clusters, as it may be.
-func (f Fleet) clusterIP(i int) netip.Addr {
+// clusterIP is spec.clusterIP of service i.
+func (f Fleet) clusterIP(i int) string {
+	if f.Headless {
+		return "None"
+	}
+	return f.virtual(i).String()
+}
+
+// virtual is the virtual address of service i, the same in all clusters, as it may be.
+func (f Fleet) virtual(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{100, 64 + byte(i>>16), byte(i >> 8), byte(i)})
 }
 

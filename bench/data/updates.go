@@ -16,11 +16,12 @@ func (f Fleet) Update(c, i, round int) sources.Update {
 			Address: f.Address(c, i, e, round), Hostname: f.pod(i, e),
 		})
 	}
+	service := &sources.Service{Type: sources.Headless, Ports: ports, Slices: []*sources.Slice{slice}}
+	if !f.Headless {
+		service.Type, service.ClusterIPs = sources.ClusterIP, []netip.Addr{f.virtual(i)}
+	}
 	return sources.Update{
 		Key: sources.Key{Source: f.Cluster(c), Kind: sources.KindService, Namespace: f.Namespace(i), Name: f.Service(i)},
-		Value: &sources.Service{
-			Type: sources.ClusterIP, Ports: ports, Slices: []*sources.Slice{slice},
-			ClusterIPs: []netip.Addr{f.clusterIP(i)},
-		},
+		Value: service,
 	}
 }
