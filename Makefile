@@ -5,7 +5,7 @@ SHELL := /bin/bash
 GO ?= go
 BENCHTIME ?= 1x
 
-.PHONY: all build test tools static unit bench-once e2e e2e-binaries fuzz vulncheck generate
+.PHONY: all build test tools static unit bench-once e2e e2e-binaries peers fuzz vulncheck generate
 
 all: build
 
@@ -33,6 +33,9 @@ e2e-binaries: ## real API server, etcd and CoreDNS: built once, about 10 minutes
 
 e2e: e2e-binaries ## the built binary against real API servers and CoreDNS
 	cd e2e && GOWORK=off $(GO) vet ./... && GOWORK=off $(GO) test -p 1 -v -count=1 -timeout 20m ./...
+
+peers: ## this server beside NSD, Knot, CoreDNS and a bare loop; ARGS are its flags (ARGS=-h shows them)
+	$(GO) run ./bench/peers $(ARGS)
 
 fuzz: ## every fuzz target for FUZZTIME
 	./hack/fuzz $${FUZZTIME:-1m}

@@ -2,4 +2,8 @@
 // the published View (update_test.go), and of a lookup (lookup_test.go), at sizes that
 // differ by orders of magnitude. fixture_test.go makes the data. results.md has figures
 // with the machine that they came from; ratios inside of one run are what counts.
+//
+// Folders beside it measure whole programs: peers runs this server next to others, echo is
+// a bare loop, live a server whose data change, data the mesh that all of them serve, and
+// stats what is computed from samples.
 package bench

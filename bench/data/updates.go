@@ -21,7 +21,7 @@ func (f Fleet) Update(c, i, round int) sources.Update {
 		service.Type, service.ClusterIPs = sources.ClusterIP, []netip.Addr{f.virtual(i)}
 	}
 	return sources.Update{
-		Key: sources.Key{Source: f.Cluster(c), Kind: sources.KindService, Namespace: f.Namespace(i), Name: f.Service(i)},
+		Key:   sources.Key{Source: f.Cluster(c), Kind: sources.KindService, Namespace: f.Namespace(i), Name: f.Service(i)},
 		Value: service,
 	}
 }
