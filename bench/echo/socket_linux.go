@@ -78,10 +78,14 @@ func (l *loop) answer(n int) int {
 	return replies
 }
 
-// send writes n replies; what the system does not take is lost, as UDP may be.
+// send writes n replies; what the system does not take is lost, as UDP may be. The runtime's
+// signals may interrupt it while it waits for room: then it goes on.
 func (l *loop) send(fd uintptr, n int) {
 	for sent := 0; sent < n; {
 		m, _, err := unix.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&l.out[sent])), uintptr(n-sent), 0, 0, 0)
+		if err == unix.EINTR {
+			continue
+		}
 		if err != 0 {
 			return
 		}

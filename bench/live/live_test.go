@@ -28,7 +28,9 @@ func TestChangesAreAnsweredAndReported(t *testing.T) {
 		cluster, service := f.pushed%f.Clusters, f.pushed*7919%f.Services
 		query, err := new(dns.Msg).SetQuestion(f.Host(service)+".", dns.TypeA).Pack()
 		require.NoError(t, err)
-		reply, verdict := h.Handle(nil, query, &server.Transport{Protocol: server.UDP})
+		h.Begin([][]byte{query})
+		reply, verdict := h.Handle(0, make([]byte, 0, 4096), &server.Transport{Protocol: server.UDP})
+		h.End()
 		require.Equal(t, server.Reply, verdict)
 		var m dns.Msg
 		require.NoError(t, m.Unpack(reply))

@@ -128,7 +128,7 @@ func (l *lab) period(ctx context.Context, s *live, rate int) (p period, err erro
 	if p.pacedLive, err = s.turn(rate); err != nil {
 		return p, err
 	}
-	if p.full, err = l.load(ctx, s.running, l.saturation, l.clients); err != nil {
+	if p.full, err = l.saturate(ctx, s.running); err != nil {
 		return p, err
 	}
 	p.fullLive, err = s.turn(0)

@@ -14,9 +14,10 @@
 //
 // Under load: each server is started (servers.go and one file for each), asked for names
 // whose answers are known (check.go), then loaded in rounds, all servers in a new random
-// order in each (rounds.go): at saturation and with few questions in flight by dnsperf
-// (dnsperf.go), at a part of its own capacity by a prober that never waits (probe.go).
-// Processor time and memory are the kernel's (proc.go). A lost or wrong answer fails the run.
+// order in each (rounds.go): at saturation by dnsperf (dnsperf.go), with few questions in
+// flight by a generator that never sleeps (closed.go), at a part of its own capacity by one
+// that never waits (probe.go). Processor time and memory are the kernel's (proc.go). A wrong
+// answer, or one lost in a hundred, fails the run once its tables are printed.
 //
 // process.go starts and stops programs, each on the processors that it is given.
 package main

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,9 +21,8 @@ import (
 
 const (
 	backends = 5
-	// accepted is how long the first question may go unanswered before it is known to
-	// wait: answers that need no lookup take a few hundred microseconds.
-	accepted = 3 * time.Millisecond
+	// accepted is between two looks at whether the upstream was asked.
+	accepted = time.Millisecond
 	// answeredWithin bounds a first question; the server gives up after 1.5 s.
 	answeredWithin = 5 * time.Second
 )
@@ -33,6 +33,7 @@ type upstream struct {
 	addr  string
 	delay time.Duration
 	asked atomic.Int64
+	names sync.Map // asked for so far, in lower case
 }
 
 func startUpstream(delay time.Duration) (*upstream, error) {
@@ -49,6 +50,7 @@ func startUpstream(delay time.Duration) (*upstream, error) {
 // ServeDNS answers every name with one address; other types are empty.
 func (u *upstream) ServeDNS(w dns.ResponseWriter, query *dns.Msg) {
 	n := u.asked.Add(1)
+	u.names.Store(strings.ToLower(query.Question[0].Name), true)
 	reply := new(dns.Msg).SetReply(query)
 	reply.RecursionAvailable = true
 	if q := query.Question[0]; q.Qtype == dns.TypeA {
@@ -88,7 +90,7 @@ func (l *lab) runFanout(ctx context.Context) error {
 	t.add("askers", "all answered, p50", "max", "first asker, p50", "upstream questions/name")
 	name := 0
 	for _, askers := range []int{1, l.askers} {
-		if err := l.fanoutRow(t, u, fanTarget{dir, address}, askers, &name); err != nil {
+		if err := l.fanoutRow(t, fanTarget{dir, address, u}, askers, &name); err != nil {
 			return err
 		}
 	}
@@ -106,12 +108,15 @@ func (l *lab) answers(address string) error {
 	return err
 }
 
-// fanTarget is a server and the folder that it reads registry documents from.
-type fanTarget struct{ dir, address string }
+// fanTarget is a server, the folder that it reads registry documents from, and whom it asks.
+type fanTarget struct {
+	dir, address string
+	upstream     *upstream
+}
 
-func (l *lab) fanoutRow(t *table, u *upstream, to fanTarget, askers int, next *int) error {
+func (l *lab) fanoutRow(t *table, to fanTarget, askers int, next *int) error {
 	var all, first []time.Duration
-	before := u.asked.Load()
+	before := to.upstream.asked.Load()
 	for range l.fanRounds {
 		*next++
 		took, err := to.cold(*next, askers)
@@ -122,7 +127,7 @@ func (l *lab) fanoutRow(t *table, u *upstream, to fanTarget, askers int, next *i
 		all = append(all, stats.Percentile(took, 100))
 	}
 	t.add(fmt.Sprint(askers), millis(stats.Median(all)), millis(stats.Percentile(all, 100)), millis(stats.Median(first)),
-		fmt.Sprintf("%.1f", float64(u.asked.Load()-before)/float64(l.fanRounds)))
+		fmt.Sprintf("%.1f", float64(to.upstream.asked.Load()-before)/float64(l.fanRounds)))
 	return nil
 }
 
@@ -146,7 +151,7 @@ func (to fanTarget) cold(n, askers int) ([]time.Duration, error) {
 		return nil, err
 	}
 	query := new(dns.Msg).SetQuestion(name+".", dns.TypeA)
-	began, err := untilItWaits(conns[0], query)
+	began, err := to.untilItWaits(conns[0], name)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +169,16 @@ func (to fanTarget) cold(n, askers int) ([]time.Duration, error) {
 		})
 	}
 	asking.Wait()
-	return took, errors.Join(errs...)
+	return took, firstOf(errs)
+}
+
+// firstOf says the first of many errors and how many there are.
+func firstOf(errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d askers failed, one with: %w", len(errs), errs[0])
 }
 
 func dialAll(address string, n int) (all []*dns.Conn, err error) {
@@ -183,7 +197,7 @@ func (to fanTarget) register(name string) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "apiVersion: meshdns.io/v1alpha1\nkind: MeshService\nmetadata: {name: %s}\nspec:\n  backends:\n", name)
 	for b := range backends {
-		fmt.Fprintf(&text, "  - {type: DNS, locator: b%d.%s.example.test}\n", b, name)
+		fmt.Fprintf(&text, "  - {type: DNS, locator: %s}\n", locator(b, name))
 	}
 	path := filepath.Join(to.dir, name+".yaml")
 	if err := os.WriteFile(path+".new", []byte(text.String()), 0o644); err != nil {
@@ -192,29 +206,50 @@ func (to fanTarget) register(name string) error {
 	return os.Rename(path+".new", path)
 }
 
-// untilItWaits asks until a question is not answered at once, and says when it was sent.
-func untilItWaits(c *dns.Conn, query *dns.Msg) (sent time.Time, err error) {
+// untilItWaits asks until a question has the server ask the upstream, and says when it was
+// sent. Until the document has been read the answer is that there is no such name, at once
+// or after a pause of the machine: that nothing has come yet does not tell the two apart.
+func (to fanTarget) untilItWaits(c *dns.Conn, name string) (sent time.Time, err error) {
+	query := new(dns.Msg).SetQuestion(name+".", dns.TypeA)
 	for deadline := time.Now().Add(answeredWithin); time.Now().Before(deadline); {
 		sent = time.Now()
 		if err := c.WriteMsg(query); err != nil {
 			return sent, err
 		}
-		if err := c.SetReadDeadline(sent.Add(accepted)); err != nil {
+		waits, err := to.waits(c, name)
+		if waits || err != nil {
 			return sent, err
-		}
-		reply, err := c.ReadMsg()
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return sent, nil
-		}
-		if err != nil {
-			return sent, err
-		}
-		if reply.Rcode != dns.RcodeNameError {
-			return sent, fmt.Errorf("%s was answered at once: not its first question", query.Question[0].Name)
 		}
 	}
-	return sent, fmt.Errorf("%s does not appear", query.Question[0].Name)
+	return sent, fmt.Errorf("%s does not appear", name)
 }
+
+// waits is whether the question sent on c is waiting for the upstream; false: it was
+// answered with "no such name".
+func (to fanTarget) waits(c *dns.Conn, name string) (bool, error) {
+	for deadline := time.Now().Add(answeredWithin); time.Now().Before(deadline); {
+		if _, asked := to.upstream.names.Load(locator(0, name) + "."); asked {
+			return true, nil
+		}
+		if err := c.SetReadDeadline(time.Now().Add(accepted)); err != nil {
+			return false, err
+		}
+		reply, err := c.ReadMsg()
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+		case err != nil:
+			return false, err
+		case reply.Rcode != dns.RcodeNameError:
+			return false, fmt.Errorf("%s was answered at once with %s: not its first question", name, dns.RcodeToString[reply.Rcode])
+		default:
+			return false, nil
+		}
+	}
+	return false, fmt.Errorf("%s: neither an answer nor a question to the upstream", name)
+}
+
+// locator is backend b of a name.
+func locator(b int, name string) string { return fmt.Sprintf("b%d.%s.example.test", b, name) }
 
 // awaitAll reads the answer, which has an address of each backend.
 func awaitAll(c *dns.Conn) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 )
 
@@ -49,7 +50,7 @@ func (l *lab) conditions() string {
 	}
 	bound := "not bound to processors"
 	if l.pin {
-		bound = "server and generator bound to a processor each"
+		bound = fmt.Sprintf("servers bound to processor %d and the generator to %d, of %d", l.serverCPUs()[0], l.generatorCPUs()[0], runtime.NumCPU())
 	}
-	return fmt.Sprintf("%d rounds of %g s, %s, %s", l.options.rounds, l.seconds, edns, bound)
+	return fmt.Sprintf("%d rounds of %g s, one worker for each server, %s, %s", l.options.rounds, l.seconds, edns, bound)
 }

@@ -65,7 +65,7 @@ func parseFlags(args []string) (options, error) {
 	flags.IntVar(&o.batch, "batch", 64, "datagrams in one system call of the bare loop: as many as this server's")
 	flags.IntVar(&o.saturation, "saturation", 200, "queries in flight at saturation")
 	flags.IntVar(&o.clients, "clients", 4, "sockets of the generator at saturation")
-	flags.IntVar(&o.few, "few", 4, "queries in flight, and sockets, of the second load")
+	flags.IntVar(&o.few, "few", 4, "queries in flight of the second load")
 	flags.BoolVar(&o.edns, "edns", false, "send an OPT with each query")
 	flags.BoolVar(&o.pin, "pin", runtime.NumCPU() > 1, "bind servers to the first processor and the generator to the second")
 	flags.IntVar(&o.corednsProcs, "coredns-procs", 0, "GOMAXPROCS of CoreDNS; 0: the processors that it is bound to")

@@ -88,7 +88,7 @@ func TestParseStat(t *testing.T) {
 			want: procStat{parent: 3, cpu: 30 * time.Millisecond},
 		},
 		{name: "no name", line: "71 nsd S 70", err: "no name"},
-		{name: "cut", line: "71 (nsd) S 70 70 1", err: "3 fields"},
+		{name: "cut", line: "71 (nsd) S 70 70 1", err: "4 fields"},
 		{name: "no number", line: "71 (nsd) S 70 70 1 0 -1 4194560 500 0 0 0 x 30 7 3 20", err: "time"},
 		{name: "no parent", line: "71 (nsd) S x 70 1 0 -1 4194560 500 0 0 0 1 30 7 3 20", err: "parent"},
 	} {

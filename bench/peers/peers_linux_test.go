@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
+	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,9 +92,9 @@ func TestCheckAnswers(t *testing.T) {
 func TestProbe(t *testing.T) {
 	f := data.Default(7)
 	answer := right(t, f)
-	n := 0
+	var asked atomic.Int64 // the fake answers each question in a goroutine of its own
 	addr := fakeServer(t, func(query *dns.Msg) *dns.Msg {
-		n++
+		n := asked.Add(1)
 		m := answer(query)
 		switch {
 		case n%10 == 3:
@@ -179,4 +181,50 @@ func TestCheckFailsTheRun(t *testing.T) {
 	addr := fakeServer(t, func(query *dns.Msg) *dns.Msg { return new(dns.Msg).SetRcode(query, dns.RcodeRefused) })
 	err := p.await(t.Context(), 50*time.Millisecond, func() error { return checkAnswer(addr, f, 2) })
 	require.ErrorContains(t, err, "REFUSED")
+}
+
+// TestClosed keeps a few questions under way, and counts what goes wrong.
+func TestClosed(t *testing.T) {
+	f := data.Default(7)
+	answer := right(t, f)
+	var asked atomic.Int64 // the fake answers each question in a goroutine of its own
+	addr := fakeServer(t, func(query *dns.Msg) *dns.Msg {
+		n := asked.Add(1)
+		m := answer(query)
+		if n == 5 {
+			m.Answer = m.Answer[1:]
+		}
+		return m
+	})
+	l := &lab{options: options{seconds: 0.1}}
+	r, err := l.closed(addr, f, 4)
+	require.NoError(t, err)
+	assert.Greater(t, r.Sent, 20)
+	assert.Equal(t, r.Sent, r.Completed)
+	assert.Equal(t, 1, r.Wrong)
+	assert.Zero(t, r.Lost)
+	assert.Greater(t, r.ReplySize, 100)
+}
+
+// TestClosedEnds gives up when all that is under way is lost.
+func TestClosedEnds(t *testing.T) {
+	addr := fakeServer(t, func(*dns.Msg) *dns.Msg { return nil })
+	l := &lab{options: options{seconds: 0.05, edns: true}}
+	r, err := l.closed(addr, data.Default(3), 4)
+	require.NoError(t, err)
+	assert.Equal(t, 4, r.Sent)
+	assert.Equal(t, 4, r.Lost)
+	assert.Zero(t, r.Completed)
+	_, err = counted(&running{kind: kind{name: "mute"}, process: &process{pid: os.Getpid()}}, func() (perfResult, error) { return r, nil })
+	require.ErrorContains(t, err, "mute: none of 4 questions was answered")
+}
+
+// TestQueryWithOPT has another library read the question.
+func TestQueryWithOPT(t *testing.T) {
+	for _, edns := range []bool{false, true} {
+		var m dns.Msg
+		require.NoError(t, m.Unpack(probeLoad{EDNS: edns, Fleet: data.Default(3)}.query(2)))
+		assert.Equal(t, data.Default(3).Host(2)+".", m.Question[0].Name)
+		assert.Equal(t, edns, m.IsEdns0() != nil)
+	}
 }

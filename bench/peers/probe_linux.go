@@ -23,8 +23,9 @@ const (
 
 // probeLoad says how a prober asks.
 type probeLoad struct {
-	Rate    float64 // questions a second
+	Rate    float64 // questions a second; of a closed load as many as memory is kept for
 	Seconds float64
+	EDNS    bool
 	Fleet   data.Fleet
 }
 
@@ -47,6 +48,7 @@ type prober struct {
 	took    []time.Duration
 	wrong   int
 	lost    int // IDs that came round again with no answer
+	bytes   int // of right answers
 	start   time.Time
 }
 
@@ -57,20 +59,30 @@ func (l *lab) probe(addr string, load probeLoad) (probeResult, error) {
 		return probeResult{}, err
 	}
 	defer unix.Close(p.fd)
-	failed := make(chan error)
-	go func() { // a thread of its own, which ends with it and its binding
-		runtime.LockOSThread()
-		err := bind(l.generatorCPUs())
-		if err == nil {
-			err = p.run(load)
-		}
-		failed <- err
-	}()
-	if err := <-failed; err != nil {
+	if err := l.generate(func() error { return p.run(load) }); err != nil {
 		return probeResult{}, fmt.Errorf("probe %s: %w", addr, err)
 	}
 	return p.result(load), nil
 }
+
+// generate has ask run in a thread of its own on the generator's processor; the thread ends
+// with it, and so does its binding.
+func (l *lab) generate(ask func() error) error {
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := bind(l.generatorCPUs())
+		if err == nil {
+			err = ask()
+		}
+		failed <- err
+	}()
+	return <-failed
+}
+
+// receiveRoom is what a prober's socket holds, in bytes: the answers of a server that was
+// held up come in one burst. Without the right to it, the system gives what it allows.
+const receiveRoom = 4 << 20
 
 func newProber(addr string, load probeLoad) (*prober, error) {
 	to, err := netip.ParseAddrPort(addr)
@@ -85,13 +97,26 @@ func newProber(addr string, load probeLoad) (*prober, error) {
 		unix.Close(fd)
 		return nil, fmt.Errorf("connect to %s: %w", addr, err)
 	}
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveRoom) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveRoom) // losses are counted
+	}
 	p := &prober{fd: fd, records: load.Fleet.Clusters * load.Fleet.PerSlice, took: make([]time.Duration, 0, load.count())}
 	for _, i := range load.Fleet.Order() {
-		query := []byte{0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}
-		query = append(append(query, load.Fleet.Question(i)...), 0, 1, 0, 1)
-		p.queries = append(p.queries, query)
+		p.queries = append(p.queries, load.query(i))
 	}
 	return p, nil
+}
+
+// query asks for A of service i; with EDNS it has an OPT of 4096 bytes, as dnsperf's has
+// (RFC 6891, section 6.1.2).
+func (load probeLoad) query(i int) []byte {
+	query := []byte{0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}
+	query = append(append(query, load.Fleet.Question(i)...), 0, 1, 0, 1)
+	if load.EDNS {
+		query[11] = 1
+		query = append(query, 0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, 0)
+	}
+	return query
 }
 
 func (load probeLoad) count() int { return int(load.Rate * load.Seconds) }
@@ -158,6 +183,7 @@ func (p *prober) receive(reply []byte) error {
 		return nil
 	}
 	p.took = append(p.took, now-at)
+	p.bytes += n
 	return nil
 }
 

@@ -56,9 +56,11 @@ func TestFaults(t *testing.T) {
 	s := seriesOf("nsd", 3)
 	require.NoError(t, s.samples[0].faults("nsd"))
 	lost := s.samples[0]
-	lost.saturated.Lost, lost.paced.Wrong = 3, 1
+	lost.saturated.Lost = 10
+	require.NoError(t, lost.faults("nsd"), "one in a hundred")
+	lost.saturated.Lost, lost.paced.Wrong = 11, 1
 	err := lost.faults("nsd")
-	require.ErrorContains(t, err, "nsd, saturated: 3 answers lost, 0 wrong")
-	require.ErrorContains(t, err, "nsd, paced: 0 answers lost, 1 wrong")
+	require.ErrorContains(t, err, "nsd, saturated: 11 answers lost, 0 wrong, of 1000")
+	require.ErrorContains(t, err, "nsd, paced: 0 answers lost, 1 wrong, of 10")
 	assert.NotContains(t, err.Error(), "few")
 }
