@@ -86,7 +86,7 @@ func TestUpdate(t *testing.T) {
 	f := small()
 	u := f.Update(1, 120, 3)
 	require.Equal(t, sources.Key{Source: "c2", Kind: sources.KindService, Namespace: "team-1", Name: "service-120"}, u.Key)
-	endpoints := u.Value.(*sources.Service).Slices[0].Endpoints
+	endpoints := u.Value.(sources.Service).Fields().Slices[0].Fields().Endpoints
 	require.Equal(t, f.Address(1, 120, 0, 3), endpoints[0].Address)
 	require.Equal(t, "service-120-7c9f8d6b5-00001", endpoints[1].Hostname)
 }

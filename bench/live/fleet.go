@@ -107,9 +107,9 @@ func (f *fleet) Publish(s *resolver.Snapshot, c resolver.Changes) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, name := range c.Services {
-		if at, ok := f.underWay[name]; ok {
+		if at, ok := f.underWay[name.ServiceName]; ok {
 			f.latencies = append(f.latencies, now.Sub(at))
-			delete(f.underWay, name)
+			delete(f.underWay, name.ServiceName)
 		}
 	}
 }
