@@ -17,10 +17,21 @@ func readable(conn syscall.Conn) bool {
 	}
 	found := 0
 	err = control(c, func(fd int) (err error) {
-		found, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		found, err = pollNow(fd, unix.POLLIN)
 		return err
 	})
 	return err == nil && found > 0
+}
+
+// pollNow says whether one of events is there. A signal can interrupt even a poll that does not
+// wait, and the scheduler sends some.
+func pollNow(fd int, events int16) (found int, err error) {
+	for {
+		found, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: events}}, 0)
+		if err != unix.EINTR {
+			return found, err
+		}
+	}
 }
 
 func control(c syscall.RawConn, f func(fd int) error) error {

@@ -270,10 +270,9 @@ func TestShutdownAnswersWhatSocketsHoldC115(t *testing.T) {
 
 // isDrained says whether drain has taken its last step.
 func isDrained(t *testing.T, conn *udpConn) bool {
-	polled := []unix.PollFd{{Fd: int32(conn.fd), Events: unix.POLLRDHUP}}
-	_, err := unix.Poll(polled, 0)
+	found, err := pollNow(conn.fd, unix.POLLRDHUP)
 	require.NoError(t, err)
-	return polled[0].Revents&unix.POLLRDHUP != 0
+	return found > 0
 }
 
 // scripted replaces the system calls of a loop: reads give what a test lists, an error or one
