@@ -126,6 +126,7 @@ func serve(ctx context.Context, f *serveFlags, signals <-chan os.Signal, stdout,
 		defer signal.Stop(own)
 		signals = own
 	}
+	defer tuneMemory()()
 	log := f.logging.logger(stderr)
 	l := &loader{path: f.config, clusterset: f.clusterset, adjust: f.override}
 	if !f.demo {
