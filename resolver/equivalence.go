@@ -83,10 +83,14 @@ func (o *owner) replaceMember(n Named, t *touched) (old sources.Service) {
 	g := o.groupOf(n.ServiceName)
 	isNew := g.empty()
 	i, found := slices.BinarySearchFunc(g.Members, n.Cluster, func(m Member, cluster int) int { return cmp.Compare(m.Cluster, cluster) })
-	if found {
-		old = g.Members[i].Service
+	switch stays := n.Service != ""; {
+	case found && stays:
+		old, g.Members[i] = g.Members[i].Service, n.Member
+	case found:
+		old, g.Members = g.Members[i].Service, slices.Delete(g.Members, i, i+1)
+	case stays:
+		g.Members = slices.Insert(g.Members, i, n.Member)
 	}
-	g.Members = replaced(g.Members, i, found, n.Member, n.Service != "")
 	o.store(g, isNew, t)
 	return old
 }
@@ -99,14 +103,14 @@ func (o *owner) replaceLabelled(name ServiceName, n Named, t *touched) {
 	o.store(g, isNew, t)
 }
 
-// groupOf is a copy of the group, or a new one, to change and store.
+// groupOf is a copy of the group, or a new one, whose members may be changed.
 func (o *owner) groupOf(name ServiceName) *Group {
-	o.probe.ServiceName = name
-	if g := o.groups.get(hashed{o.groups.hash(name), &o.probe}).group; g != nil {
-		next := *g
-		return &next
+	next := &Group{ServiceName: name}
+	if g := o.groups.find(name); g != nil {
+		next.ServiceName, next.Labelled = g.ServiceName, g.Labelled
+		next.Members = append(next.few[:0], g.Members...)
 	}
-	return &Group{ServiceName: name}
+	return next
 }
 
 func (o *owner) store(g *Group, isNew bool, t *touched) {
@@ -119,7 +123,7 @@ func (o *owner) store(g *Group, isNew bool, t *touched) {
 
 // replaced is list with m at i, in the place of the one that is found there; without it
 // when m is not to stay. list itself is not changed.
-func replaced[M any](list []M, i int, found bool, m M, stays bool) []M {
+func replaced(list []Named, i int, found bool, m Named, stays bool) []Named {
 	switch {
 	case found && stays:
 		next := slices.Clone(list)
@@ -130,7 +134,7 @@ func replaced[M any](list []M, i int, found bool, m M, stays bool) []M {
 	case !stays:
 		return list
 	}
-	next := make([]M, 0, len(list)+1)
+	next := make([]Named, 0, len(list)+1)
 	next = append(next, list[:i]...)
 	next = append(next, m)
 	return append(next, list[i:]...)
@@ -148,8 +152,7 @@ func (o *owner) regroup(old []ClusterState) {
 	for i := range o.clusters {
 		o.clusters[i].Live.reset()
 	}
-	previous.each(func(h hashed) bool {
-		g := h.group
+	previous.each(func(g *Group) bool {
 		for _, m := range g.Members {
 			o.applyService(sources.Key{
 				Source: old[m.Cluster].Name, Kind: sources.KindService, Namespace: g.Namespace, Name: g.Name,

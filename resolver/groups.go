@@ -7,26 +7,14 @@ import (
 	"sync"
 )
 
-// groups are the services' groups. The tree is ordered by a hash that stands in its nodes
-// beside the group: a lookup among a million reads nodes and no group but the one that it
-// finds, where an order by name has it read all that it compares with. The order by name,
-// for lists, is made when somebody asks for it, and holds until a name comes or goes.
+// groups are the services' groups, found by a hash of their names: the way to one among a
+// million has no group on it but the one that is found, where an order by name reads all
+// that it compares with. The order by name, for lists, is made when somebody asks for it,
+// and holds until a name comes or goes.
 type groups struct {
-	*tree[hashed]
+	trie
 	seed  maphash.Seed
 	names *sortedNames
-}
-
-type hashed struct {
-	hash  uint64
-	group *Group
-}
-
-func hashBefore(a, b hashed) bool {
-	if a.hash != b.hash {
-		return a.hash < b.hash
-	}
-	return a.group.compare(b.group.ServiceName) < 0
 }
 
 // sortedNames are the names of groups in order, for all snapshots that have the same.
@@ -36,42 +24,40 @@ type sortedNames struct {
 }
 
 func newGroups() *groups {
-	return &groups{tree: newTree(hashBefore), seed: maphash.MakeSeed(), names: &sortedNames{}}
+	return &groups{trie: newTrie(), seed: maphash.MakeSeed(), names: &sortedNames{}}
 }
 
 func (g *groups) hash(name ServiceName) uint64 { return maphash.Comparable(g.seed, name) }
 
 // find is the group of a name, nil for none.
-func (g *groups) find(name ServiceName) *Group {
-	return g.get(hashed{g.hash(name), &Group{ServiceName: name}}).group
-}
+func (g *groups) find(name ServiceName) *Group { return g.get(g.hash(name), name) }
 
 // put stores a group, or takes it out when nobody is in it.
 func (g *groups) put(group *Group, isNew bool) {
-	item := hashed{g.hash(group.ServiceName), group}
 	if isNew || group.empty() {
 		g.names = &sortedNames{}
 	}
+	hash := g.hash(group.ServiceName)
 	if group.empty() {
-		g.remove(item)
+		g.remove(hash, group.ServiceName)
 		return
 	}
-	g.set(item)
+	g.set(hash, group)
 }
 
 func (g *Group) empty() bool { return len(g.Members) == 0 && len(g.Labelled) == 0 }
 
 // snapshot is the groups as they are now. The owner calls it.
 func (g *groups) snapshot() *groups {
-	return &groups{tree: g.tree.snapshot(), seed: g.seed, names: g.names}
+	return &groups{trie: g.trie.snapshot(), seed: g.seed, names: g.names}
 }
 
 // eachAfter calls f for the groups by namespace and name, from the first one behind after,
 // until f returns false.
 func (g *groups) eachAfter(after ServiceName, f func(*Group) bool) {
 	g.names.once.Do(func() {
-		g.each(func(h hashed) bool {
-			g.names.list = append(g.names.list, h.group.ServiceName)
+		g.each(func(group *Group) bool {
+			g.names.list = append(g.names.list, group.ServiceName)
 			return true
 		})
 		slices.SortFunc(g.names.list, ServiceName.compare)

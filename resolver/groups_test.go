@@ -72,15 +72,3 @@ func TestGroups(t *testing.T) {
 		require.Nil(t, s.Group(ServiceName{"no", "such"}))
 	}
 }
-
-// Two names of one hash are two groups.
-func TestGroupsOfOneHash(t *testing.T) {
-	tr := newTree(hashBefore)
-	for _, name := range []string{"b", "a", "c"} {
-		tr.set(hashed{1, &Group{ServiceName: ServiceName{"n", name}}})
-	}
-	tr.remove(hashed{1, &Group{ServiceName: ServiceName{"n", "c"}}})
-	require.Equal(t, "a", tr.get(hashed{1, &Group{ServiceName: ServiceName{"n", "a"}}}).group.Name)
-	require.Equal(t, "b", tr.get(hashed{1, &Group{ServiceName: ServiceName{"n", "b"}}}).group.Name)
-	require.Nil(t, tr.get(hashed{1, &Group{ServiceName: ServiceName{"n", "c"}}}).group)
-}

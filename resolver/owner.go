@@ -26,7 +26,6 @@ type owner struct {
 	status   map[string]*tracked // every source by its name
 	docs     *documents          // registry documents and what they stand on
 	groups   *groups             // the trees of the next snapshot
-	probe    Group               // to look up by
 	mesh     *tree[*Mesh]
 	members  *tree[*located]
 	touched  touched
@@ -295,8 +294,7 @@ func (o *owner) withdraw(source string, t *touched) {
 }
 
 func (o *owner) withdrawServices(source string, cluster int, t *touched) {
-	o.groups.snapshot().each(func(h hashed) bool {
-		g := h.group
+	o.groups.snapshot().each(func(g *Group) bool {
 		if g.Member(cluster) != nil {
 			key := sources.Key{Source: source, Kind: sources.KindService, Namespace: g.Namespace, Name: g.Name}
 			o.applyService(key, "", t)

@@ -46,7 +46,13 @@ type Group struct {
 	// Labelled are the services that name this one in their equivalence label, ordered
 	// by cluster, namespace, name. Only with MatchLabel.
 	Labelled []Named
+
+	few [fewMembers]Member // memory of Members where they are no more
 }
+
+// fewMembers is of how many clusters the services stand in their group itself, which spares
+// the collector a second object for each group.
+const fewMembers = 3
 
 // Member is one cluster's service.
 type Member struct {
@@ -101,7 +107,7 @@ func (s *Snapshot) Members(backendKey string) *sources.Members {
 // EachGroup calls f for every group, in no order that means anything, until f returns
 // false.
 func (s *Snapshot) EachGroup(f func(*Group) bool) {
-	s.groups.each(func(h hashed) bool { return f(h.group) })
+	s.groups.each(f)
 }
 
 // EachGroupAfter calls f for every group in the order of namespace and name from after
