@@ -14,6 +14,9 @@ import (
 // room holds any query, and any reply, of the load tests.
 const room = 1232
 
+// receiveBuffer is what is asked for in bytes; the system may give less.
+const receiveBuffer = 4 << 20
+
 // message is struct mmsghdr of recvmmsg(2); Go pads it as C does.
 type message struct {
 	header unix.Msghdr
@@ -136,6 +139,9 @@ func serve(address netip.AddrPort, l *loop, blocking bool) error {
 	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(address))
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
+	}
+	if err := conn.SetReadBuffer(receiveBuffer); err != nil {
+		return fmt.Errorf("receive buffer: %w", err)
 	}
 	if !blocking {
 		raw, err := conn.SyscallConn()

@@ -121,25 +121,30 @@ func (load probeLoad) query(i int) []byte {
 
 func (load probeLoad) count() int { return int(load.Rate * load.Seconds) }
 
+// mayBeLate is how far behind its times the prober catches up; after a longer pause of the
+// machine its times move instead, since a burst would measure room in sockets.
+const mayBeLate = time.Millisecond
+
+// run asks at even distances until all is answered, or probeGrace after the last question.
 func (p *prober) run(load probeLoad) error {
 	between := time.Duration(float64(time.Second) / load.Rate)
 	total := load.count()
-	last := time.Duration(total)*between + probeGrace
 	reply := make([]byte, 4096)
 	runtime.GC() // none is to come while it runs
 	p.start = time.Now()
-	for sent := 0; ; {
+	for sent, due := 0, time.Duration(0); ; {
 		now := time.Since(p.start)
-		if sent < total && now >= time.Duration(sent)*between {
+		if sent < total && now >= due {
 			if err := p.send(sent); err != nil {
 				return err
 			}
 			sent++
+			due = max(due, now-mayBeLate) + between
 		}
 		if err := p.receive(reply); err != nil {
 			return err
 		}
-		if sent == total && (len(p.took)+p.wrong+p.lost == total || now > last) {
+		if sent == total && (len(p.took)+p.wrong+p.lost == total || now > due+probeGrace) {
 			return nil
 		}
 	}
