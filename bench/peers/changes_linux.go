@@ -142,19 +142,25 @@ func (l *lab) changesTable(rates []int, periods map[int][]period) *table {
 	for _, rate := range rates {
 		all := periods[rate]
 		span := func(f func(period) time.Duration) string { return micros(medianOf(all, f)) }
+		change := func(f func(period) time.Duration) string {
+			if rate == 0 {
+				return "–"
+			}
+			return span(f)
+		}
 		number := func(f func(period) float64) float64 { return medianOf(all, f) }
 		t.add(strconv.Itoa(rate),
 			span(func(p period) time.Duration { return p.paced.P50 }),
 			span(func(p period) time.Duration { return p.paced.P99 }),
 			span(func(p period) time.Duration { return p.paced.P9999 }),
 			percent(number(func(p period) float64 { return p.pacedCPU.Seconds() / l.seconds })),
-			span(func(p period) time.Duration { return p.pacedLive.P50 }),
-			span(func(p period) time.Duration { return p.pacedLive.P99 }),
+			change(func(p period) time.Duration { return p.pacedLive.P50 }),
+			change(func(p period) time.Duration { return p.pacedLive.P99 }),
 			fmt.Sprintf("%.0f", number(func(p period) float64 { return p.full.PerSecond })),
 			fmt.Sprintf("%.2f µs", number(func(p period) float64 { return p.full.perAnswer() })),
 			percent(number(func(p period) float64 { busy, _ := p.full.busy(); return busy })),
-			span(func(p period) time.Duration { return p.fullLive.P50 }),
-			span(func(p period) time.Duration { return p.fullLive.P99 }),
+			change(func(p period) time.Duration { return p.fullLive.P50 }),
+			change(func(p period) time.Duration { return p.fullLive.P99 }),
 			fmt.Sprintf("%.0f", number(func(p period) float64 { return float64(p.fullLive.Changes) / p.fullLive.Seconds })))
 	}
 	return t

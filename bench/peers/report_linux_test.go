@@ -64,3 +64,17 @@ func TestFaults(t *testing.T) {
 	require.ErrorContains(t, err, "nsd, paced: 0 answers lost, 1 wrong, of 10")
 	assert.NotContains(t, err.Error(), "few")
 }
+
+// TestChangesTable has no latency of changes where none were made.
+func TestChangesTable(t *testing.T) {
+	one := period{
+		paced:     probeResult{P50: time.Microsecond},
+		pacedLive: liveReport{Seconds: 1, P50: 20 * time.Microsecond, P99: 30 * time.Microsecond},
+		full:      seriesOf("live", 2).samples[0].saturated,
+		fullLive:  liveReport{Seconds: 1, Changes: 10, P50: 40 * time.Microsecond, P99: 50 * time.Microsecond},
+	}
+	l := &lab{options: options{seconds: 1}}
+	got := text(l.changesTable([]int{0, 10}, map[int][]period{0: {one}, 10: {one}}))
+	assert.Regexp(t, `\| 0 .*\| –  .*\| – .*\| – .*\| – `, got)
+	assert.Regexp(t, `\| 10 .*\| 20 µs .*\| 30 µs .*\| 40 µs .*\| 50 µs`, got)
+}
