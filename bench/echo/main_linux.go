@@ -12,7 +12,7 @@ import (
 func main() {
 	listen := flag.String("listen", "127.0.0.1:5300", "`address` to answer on")
 	services := flag.Int("services", 10_000, "names to answer")
-	batch := flag.Int("batch", 64, "datagrams in one system call")
+	batch := flag.Int("batch", 32, "datagrams in one system call")
 	mode := flag.String("loop", "blocking", "blocking (one locked thread) or poller")
 	fixed := flag.String("answers", "map", "map (looked up by name) or fixed (the same records for every name)")
 	flag.Parse()

@@ -62,7 +62,7 @@ func parseFlags(args []string) (options, error) {
 	flags.IntVar(&o.endpoints, "endpoints", 1_000_000, "endpoints of the changes and startup experiments")
 	flags.IntVar(&o.rounds, "rounds", 5, "rounds")
 	flags.Float64Var(&o.seconds, "seconds", 3, "length of each load")
-	flags.IntVar(&o.batch, "batch", 64, "datagrams in one system call of the bare loop: as many as this server's")
+	flags.IntVar(&o.batch, "batch", 32, "datagrams in one system call of this server and of the bare loop")
 	flags.IntVar(&o.saturation, "saturation", 200, "queries in flight at saturation")
 	flags.IntVar(&o.clients, "clients", 4, "sockets of the generator at saturation")
 	flags.IntVar(&o.few, "few", 4, "queries in flight of the second load")
