@@ -87,7 +87,8 @@ func (o *owner) replaceMember(n Named, t *touched) (old sources.Service) {
 	case found && stays:
 		old, g.Members[i] = g.Members[i].Service, n.Member
 	case found:
-		old, g.Members = g.Members[i].Service, slices.Delete(g.Members, i, i+1)
+		old = g.Members[i].Service // before Delete: one statement leaves their order open
+		g.Members = slices.Delete(g.Members, i, i+1)
 	case stays:
 		g.Members = slices.Insert(g.Members, i, n.Member)
 	}
