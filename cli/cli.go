@@ -11,6 +11,7 @@
 //
 //	serve.go      flags; sockets opened, parts started, the end in order
 //	load.go       file, or a kubeconfig's contexts → configuration
+//	collector.go  the garbage collector, and memory that only the start needed
 //	wire.go       configuration → resolver, zones, answers, sources; all of it again
 //	              when it changes
 //	fleet.go      the sources that run; one that changes hands over to its successor

@@ -126,7 +126,7 @@ func serve(ctx context.Context, f *serveFlags, signals <-chan os.Signal, stdout,
 		defer signal.Stop(own)
 		signals = own
 	}
-	defer tuneMemory()()
+	defer TuneCollector()()
 	log := f.logging.logger(stderr)
 	l := &loader{path: f.config, clusterset: f.clusterset, adjust: f.override}
 	if !f.demo {
@@ -231,6 +231,10 @@ func (r *running) launch(ctx context.Context) {
 	ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx)) // the end has an order of its own
 	r.group, r.failed = errgroup.WithContext(ctx)
 	r.group.Go(func() error { return r.run(r.failed) })
+	r.group.Go(func() error {
+		giveBack(r.failed, r.ready)
+		return nil
+	})
 	if r.adminAt != nil {
 		server := r.adminServer()
 		r.group.Go(func() error { return server.Serve(r.failed, r.adminAt) })

@@ -81,7 +81,6 @@ func (a *announcer) Publish(s *resolver.Snapshot, c resolver.Changes) {
 func (m *mesh) run(ctx context.Context) error {
 	var touching sync.WaitGroup
 	touching.Go(func() { m.touchTargets(ctx) })
-	touching.Go(func() { giveBack(ctx, m.ready) })
 	defer touching.Wait()
 	return m.resolver.Run(ctx)
 }
