@@ -67,12 +67,12 @@ func (l *lab) runKubernetes(ctx context.Context) error {
 	defer c.close()
 	fmt.Fprintf(l.out, "\n## On one real API server: %d headless services of 6 endpoints, %s\n\n", f.Services, l.conditions())
 	return l.runKinds(ctx, []kind{
-		{"nsd", "NSD with the same data as a zone", f, (*lab).startNSD},
+		{"nsd", "NSD with the same data as a zone", f, (*lab).startNSD, false},
 		{"coredns-kubernetes", "CoreDNS kubernetes, loadbalance", f, func(l *lab, address string, _ data.Fleet) (*process, error) {
 			return l.startCoreDNSKubernetes(address, c.Kubeconfig)
-		}},
+		}, false},
 		{"meshdns-kubernetes", "this server", f, func(l *lab, address string, f data.Fleet) (*process, error) {
 			return l.startFromAPI(address, "", c.Kubeconfig, f)
-		}},
+		}, false},
 	})
 }

@@ -156,7 +156,7 @@ func TestSmoke(t *testing.T) {
 	if find("dnsperf") == "" {
 		t.Skip("SKIPPED: dnsperf is missing")
 	}
-	o, err := parseFlags([]string{"-only", "load", "-servers", "echo,meshdns", "-services", "150", "-rounds", "2", "-seconds", "0.2", "-pin=false"})
+	o, err := parseFlags([]string{"-only", "load", "-servers", "echo,echo-fixed,meshdns", "-services", "150", "-rounds", "2", "-seconds", "0.2", "-pin=false"})
 	require.NoError(t, err)
 	dir := t.TempDir()
 	root, err := projectRoot(t.Context())
@@ -168,7 +168,7 @@ func TestSmoke(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	require.NoError(t, l.run(ctx), "%s", &log)
-	for _, want := range []string{"| echo ", "| meshdns ", "| meshdns / echo |", "2 rounds of 0.2 s", "4 queries in flight", "resident"} {
+	for _, want := range []string{"| echo ", "| meshdns ", "| meshdns / echo ", "2 rounds of 0.2 s", "4 queries in flight", "resident"} {
 		assert.Contains(t, out.String(), want)
 	}
 	assert.NotContains(t, out.String(), "NaN")
