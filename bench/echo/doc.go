@@ -8,5 +8,6 @@
 //
 // The loop is one thread that blocks in recvmmsg (-loop blocking), or a goroutine on the
 // runtime's poller (-loop poller); -batch 1 is one datagram at a time. -answers fixed
-// sends the same records to every question, without a lookup.
+// sends the same records to every question, without a lookup. Its system calls go past the
+// scheduler, which a server that does anything else cannot afford.
 package main
