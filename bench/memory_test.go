@@ -30,6 +30,9 @@ import (
 //	go test -run '^$' -bench Memory -benchtime 1x ./bench
 func BenchmarkMemory(b *testing.B) {
 	for _, endpoints := range []int{10_000, 1_000_000} {
+		if testing.Short() && endpoints > 10_000 {
+			continue // minutes
+		}
 		services := endpoints / clusters / endpointsPerPart
 		b.Run(fmt.Sprintf("endpoints=%d/heap", endpoints), func(b *testing.B) {
 			for b.Loop() {
