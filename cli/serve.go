@@ -150,6 +150,7 @@ func serveLoaded(ctx context.Context, f *serveFlags, l *loader, signals <-chan o
 	if err != nil {
 		return err
 	}
+	defer makeRoom(first.Listen.Workers)()
 	if listening != nil {
 		listening(ctx, r)
 	}
