@@ -17,6 +17,7 @@ type server struct {
 	addr    string
 	explain func(name, kind string) string // nil when it cannot
 	caches  bool                           // not the authority: its TTLs count down
+	process *harness.Process               // nil when nobody asks
 }
 
 func asked(m *harness.MeshdnsServer) server { return server{addr: m.DNS, explain: m.Explain} }

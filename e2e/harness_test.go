@@ -53,5 +53,5 @@ func startKubernetesCoreDNS(t *testing.T, cluster *harness.APIServer) server {
 }
 `, p.DNS, p.Ready, cluster.Kubeconfig)
 	})
-	return server{addr: coredns.DNS}
+	return server{addr: coredns.DNS, process: coredns.Process}
 }
