@@ -214,7 +214,9 @@ func startServer(b *testing.B, api *apiServers) *process {
 	require.NoError(b, err)
 	admin := free.Addr().String()
 	require.NoError(b, free.Close())
-	config := fmt.Sprintf("listen: {dns: [\"127.0.0.1:0\"], admin: %q}\nsite: %s\nclusters:\n", admin, clusterName(0))
+	config := fmt.Sprintf("listen: {dns: [\"127.0.0.1:0\"], admin: %q}\nsite: %s\n"+
+		// Ready means loaded here, however slow the machine is at it.
+		"startup: {grace: 10m}\nclusters:\n", admin, clusterName(0))
 	for c := range clusters {
 		config += fmt.Sprintf("- {name: %s, kubeconfig: %q}\n", clusterName(c), api.kubeconfig(c))
 	}
