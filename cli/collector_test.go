@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -38,6 +40,36 @@ func TestTuneCollector(t *testing.T) {
 			require.Equal(t, 77, gcPercent())
 		})
 	}
+}
+
+// What counts as alive and is not touched takes no memory.
+func TestTuneCollectorFloor(t *testing.T) {
+	t.Setenv("GOGC", "")
+	t.Setenv("GOMEMLIMIT", "")
+	goal := func() uint64 {
+		runtime.GC()
+		sample := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	debug.FreeOSMemory()
+	before := resident(t)
+	restore := TuneCollector()
+	defer restore()
+	require.Greater(t, goal(), uint64(collectorFloor+collectorFloor*collectorPercent/100))
+	require.Less(t, resident(t), before+collectorFloor/4)
+}
+
+// resident is the memory of this process in bytes.
+func resident(t *testing.T) int {
+	status, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Skip("no /proc:", err)
+	}
+	var size, pages int
+	_, err = fmt.Sscan(string(status), &size, &pages)
+	require.NoError(t, err)
+	return pages * os.Getpagesize()
 }
 
 func TestGiveBack(t *testing.T) {

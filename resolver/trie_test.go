@@ -59,7 +59,7 @@ func modelTrie(t *testing.T, hash func(n int) uint64) {
 		held.remove(hash(n), ServiceName{"n", strconv.Itoa(n)})
 	}
 	held.each(func(g *Group) bool { t.Error(g.Name); return true })
-	require.False(t, held.root != nil && held.root.branch, "what is small is a leaf again")
+	require.False(t, held.root != nil && held.root.isBranch(), "what is small is a leaf again")
 }
 
 func TestTrieEachEnds(t *testing.T) {
