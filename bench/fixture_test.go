@@ -122,8 +122,8 @@ func (f *fleet) flush() { require.NoError(f.tb, f.resolver.Flush(context.Backgro
 func namespaceOf(i int) string { return namespaces[i/perNamespace] }
 func nameOf(i int) string      { return "service-" + strconv.Itoa(i) }
 
-// podOf is endpoint e of service i, zoneOf and nodeOf are those of endpoint n: names are
-// as long as those of real clusters.
+// podOf is endpoint e of service i, zoneOf and nodeOf are those of endpoint n, which only
+// the API servers tell of: names are as long as those of real clusters.
 func podOf(i, e int) string { return nameOf(i) + "-7c9f8d6b5d-" + strconv.Itoa(10_000+e) }
 func zoneOf(n int) string   { return "westus2-" + strconv.Itoa(n%3) }
 func nodeOf(c, n int) string {
@@ -150,8 +150,6 @@ func service(c, i, round int) sources.Service {
 		slice.Endpoints = append(slice.Endpoints, sources.Endpoint{
 			Address:  address(c, n, round),
 			Hostname: podOf(i, e),
-			Zone:     zoneOf(n),
-			Node:     nodeOf(c, n),
 		})
 	}
 	fields := sources.ServiceFields{

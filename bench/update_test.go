@@ -86,7 +86,7 @@ func largeSlice(first, round int) sources.Slice {
 	s := sources.SliceFields{Name: fmt.Sprintf("large-%05d", first), Ports: ports}
 	for n := first; n < first+100; n++ {
 		s.Endpoints = append(s.Endpoints, sources.Endpoint{
-			Address: address(0, 1<<20+n, 0), Hostname: podOf(0, n), Zone: zoneOf(n), Node: nodeOf(0, n),
+			Address: address(0, 1<<20+n, 0), Hostname: podOf(0, n),
 		})
 	}
 	s.Endpoints[0].Address = address(1, first, round)

@@ -16,7 +16,7 @@ import (
 //	Ports    = { protocol byte, number 2 bytes big-endian, text name }
 //	Slice    = text name, text Ports, uvarint number of endpoints, { endpoint }
 //	endpoint = byte state + 4 × family, 0, 4 or 16 bytes of address by family,
-//	           text hostname, text zone, text node
+//	           text hostname
 //	Service  = type byte, varint creation in seconds of Unix time,
 //	           text external name, text equivalence label,
 //	           text Slice of its own (no name, its ports, its cluster IPs), { text Slice }
@@ -125,13 +125,11 @@ func appendEndpoint(b []byte, e *Endpoint) []byte {
 	default:
 		b = append(b, byte(e.State))
 	}
-	b = appendText(b, e.Hostname)
-	b = appendText(b, e.Zone)
-	return appendText(b, e.Node)
+	return appendText(b, e.Hostname)
 }
 
 func endpointSize(e *Endpoint) int {
-	return 1 + e.Address.BitLen()/8 + textSize(len(e.Hostname)) + textSize(len(e.Zone)) + textSize(len(e.Node))
+	return 1 + e.Address.BitLen()/8 + textSize(len(e.Hostname))
 }
 
 // cutAddress takes the address of the given family.

@@ -87,8 +87,6 @@ func (l *EndpointList) Next() bool {
 	l.State = EndpointState(head & stateMask)
 	l.Address, l.rest = cutAddress(l.rest[1:], head>>familyShift)
 	l.Hostname, l.rest = cutText(l.rest)
-	l.Zone, l.rest = cutText(l.rest)
-	l.Node, l.rest = cutText(l.rest)
 	return true
 }
 
@@ -169,8 +167,6 @@ type Endpoint struct {
 	// the hostname field, else the name of the pod behind it where that is one label,
 	// else "" (the resolver then takes the dashed address).
 	Hostname string
-	Zone     string // topology zone, "" when not known
-	Node     string // node name, "" when not known
 	State    EndpointState
 }
 

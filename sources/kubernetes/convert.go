@@ -206,8 +206,6 @@ func (in *sliceInput) endpoints(list []discoveryv1.Endpoint) []sources.Endpoint 
 func (in *sliceInput) endpoint(endpoints []sources.Endpoint, e *discoveryv1.Endpoint) []sources.Endpoint {
 	out := sources.Endpoint{
 		Hostname: in.hostname(e),
-		Zone:     deref(e.Zone),
-		Node:     deref(e.NodeName),
 		State:    state(&e.Conditions),
 	}
 	for _, text := range e.Addresses {
@@ -302,8 +300,7 @@ func sortPorts(ports []sources.Port) []sources.Port {
 }
 
 func compareEndpoints(a, b sources.Endpoint) int {
-	return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Hostname, b.Hostname), cmp.Compare(a.State, b.State),
-		cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Node, b.Node))
+	return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Hostname, b.Hostname), cmp.Compare(a.State, b.State))
 }
 
 // deref is *p, or the zero value where p is nil.

@@ -174,7 +174,6 @@ func TestEndpointsAreMirrored(t *testing.T) {
 	v4 := f.slice("shop/api", 0)
 	assert.Equal(t, []sources.Port{{Name: "http", Number: 8080}}, v4.Ports().List())
 	assert.Equal(t, "web-0", v4.Fields().Endpoints[0].Hostname)
-	assert.Equal(t, "n1", v4.Fields().Endpoints[0].Node)
 	assert.Equal(t, sources.Ready, v4.Fields().Endpoints[0].State)
 	assert.Equal(t, sources.NotReady, v4.Fields().Endpoints[1].State)
 	assert.Equal(t, []sources.Port{{Number: 9090}}, f.slice("shop/api", 2).Ports().List())
