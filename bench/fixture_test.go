@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/meshdns/meshdns/names"
 	"github.com/meshdns/meshdns/resolver"
@@ -22,6 +23,8 @@ const (
 	clusters         = 3
 	endpointsPerPart = 2
 	perNamespace     = 100
+	mostServices     = 1_000_000
+	inFlight         = 50_000 // updates of a source between two flushes: no list is pushed at once
 )
 
 // fleet is a resolver with its zones, filled.
@@ -63,7 +66,7 @@ func (f *fleet) push(n int, change func(i int) sources.Update) {
 // clusterNames and namespaces are texts that a source has once, as do the fixtures.
 var (
 	clusterNames = [clusters]string{"c1", "c2", "c3"}
-	namespaces   = func() (out [1_000_000/clusters/endpointsPerPart/perNamespace + 1]string) {
+	namespaces   = func() (out [mostServices/perNamespace + 1]string) {
 		for i := range out {
 			out[i] = fmt.Sprintf("team-%d", i)
 		}
@@ -97,27 +100,47 @@ func newPublisher() *zones.Publisher { return zones.New(zones.Config{Naming: nam
 
 // newFleet makes a fleet of about that many endpoints.
 func newFleet(tb testing.TB, endpoints int) *fleet {
-	f := &fleet{tb: tb, services: max(1, endpoints/(clusters*endpointsPerPart))}
-	f.publisher = newPublisher()
-	f.resolver = resolver.New(resolver.Config{Settings: settings(), Publisher: f})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = f.resolver.Run(ctx) }()
-	tb.Cleanup(func() { cancel(); <-done })
-	for c := range clusters {
-		for i := range f.services {
-			f.resolver.Update(update(c, i, service(c, i, 0)))
-			if i%10_000 == 0 { // as a source that waits for its backend: no list is pushed at once
-				f.flush()
-			}
-		}
-		f.resolver.Status(sources.Status{Source: clusterName(c), Kind: "kubernetes", Synced: true})
-	}
-	f.flush()
+	f := emptyFleet(tb, max(1, endpoints/(clusters*endpointsPerPart)))
+	tb.Cleanup(f.run())
+	f.fill(func(c, i int) sources.Update { return update(c, i, service(c, i, 0)) })
 	return f
 }
 
-func (f *fleet) flush() { require.NoError(f.tb, f.resolver.Flush(context.Background())) }
+// emptyFleet has nothing yet, and its resolver does not run.
+func emptyFleet(tb testing.TB, services int) *fleet {
+	f := &fleet{tb: tb, services: services, publisher: newPublisher()}
+	f.resolver = resolver.New(resolver.Config{Settings: settings(), Publisher: f})
+	return f
+}
+
+// run has the resolver run until stop returns.
+func (f *fleet) run() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = f.resolver.Run(ctx) }()
+	return func() { cancel(); <-done }
+}
+
+// fill pushes all services of all clusters, and returns when they are in the View. As in a
+// server there is a source for each cluster, and all of them push at the same time.
+func (f *fleet) fill(of func(c, i int) sources.Update) {
+	var pushing sync.WaitGroup
+	for c := range clusters {
+		pushing.Go(func() {
+			for i := range f.services {
+				f.resolver.Update(of(c, i))
+				if i%inFlight == inFlight-1 {
+					f.flush()
+				}
+			}
+			f.resolver.Status(sources.Status{Source: clusterName(c), Kind: "kubernetes", Synced: true})
+		})
+	}
+	pushing.Wait()
+	f.flush()
+}
+
+func (f *fleet) flush() { assert.NoError(f.tb, f.resolver.Flush(context.Background())) }
 
 func namespaceOf(i int) string { return namespaces[i/perNamespace] }
 func nameOf(i int) string      { return "service-" + strconv.Itoa(i) }

@@ -12,60 +12,70 @@ import (
 	"github.com/meshdns/meshdns/zones"
 )
 
-// BenchmarkLookup is the resolution of an aggregated name in process: lookup in the View
-// and the records of the answer, names uniformly random. The sub-benchmark "query" is the
-// whole handling of a packet, alone or in batches: parsing, lookup, reply, counters.
+// BenchmarkLookup is the resolution of an aggregated name in process, six A records of three
+// clusters:
 //
-//	go test -bench Lookup -benchmem ./bench
+//	lookup       in the View, and the records of the answer
+//	compose      the records alone, of an answer that was just looked up
+//	query/batch  the whole handling of packets that came together: parsing, lookup, reply,
+//	             counters
+//
+// The services asked for are drawn uniformly or by a Zipf distribution (names_test.go).
+//
+//	go test -run '^$' -bench Lookup/services=100000/names=zipf ./bench
 func BenchmarkLookup(b *testing.B) {
-	for _, services := range []int{1_000, 100_000} {
-		f := newFleet(b, services*clusters*endpointsPerPart)
-		names := queries(b, services)
-		b.Run(fmt.Sprintf("services=%d/lookup", services), func(b *testing.B) { benchLookup(b, f, names) })
-		for _, batch := range []int{1, 32} {
-			b.Run(fmt.Sprintf("services=%d/query/batch=%d", services, batch), func(b *testing.B) { benchQuery(b, f, names, batch) })
-		}
+	for _, services := range sizes() {
+		b.Run(fmt.Sprintf("services=%d", services), func(b *testing.B) {
+			f := newFleet(b, services*clusters*endpointsPerPart)
+			eachSpread(b, services, func(b *testing.B, drawn []uint32) {
+				all := packets(drawn)
+				queries := asked(all)
+				b.Run("lookup", func(b *testing.B) { benchLookup(b, f, queries) })
+				b.Run("compose", func(b *testing.B) { benchCompose(b, f, queries) })
+				for _, batch := range []int{1, 32} {
+					b.Run(fmt.Sprintf("query/batch=%d", batch), func(b *testing.B) { benchQuery(b, f, all, batch) })
+				}
+			})
+		})
 	}
 }
 
-// manyQueries is how many different packets a benchmark cycles through.
-const manyQueries = 1 << 18
-
-// queries are packets that ask for A of aggregated names. They lie one behind the other,
-// as a socket's buffers do, so that it is the server's memory that is waited for.
-func queries(tb testing.TB, services int) [][]byte {
-	rng := rand.New(rand.NewPCG(1, 2))
-	out := make([][]byte, manyQueries)
-	all := make([]byte, 0, manyQueries*64)
-	for i := range out {
-		n := rng.IntN(services)
-		name := fmt.Sprintf("%s.%s.svc.cluster.global.", nameOf(n), namespaceOf(n))
-		packed, err := new(dns.Msg).SetQuestion(name, dns.TypeA).Pack()
-		require.NoError(tb, err)
-		at := len(all)
-		all = append(all, packed...)
-		out[i] = all[at:]
-	}
-	return out
+func newWriter() *zones.Writer {
+	return &zones.Writer{Msg: make([]byte, 0, 512), Rand: rand.NewPCG(3, 4), Limit: 512}
 }
 
-func benchLookup(b *testing.B, f *fleet, packets [][]byte) {
-	asked := make([]zones.Query, len(packets))
-	for i, p := range packets {
-		asked[i].SetName(p[12 : len(p)-4])
-		asked[i].Type = dns.TypeA
+// checkCount ends a benchmark whose answers are not whole.
+func checkCount(b *testing.B, n uint16) {
+	if n != clusters*endpointsPerPart {
+		b.Fatalf("%d records", n)
 	}
-	view := f.publisher.View()
-	w := zones.Writer{Msg: make([]byte, 0, 512), Rand: rand.NewPCG(3, 4), Limit: 512}
+}
+
+func benchLookup(b *testing.B, f *fleet, queries []zones.Query) {
+	view, w := f.publisher.View(), newWriter()
 	var a zones.Answer
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		view.Lookup(&asked[i%manyQueries], &a)
+		view.Lookup(&queries[i%manyDraws], &a)
 		w.Msg = w.Msg[:40]
-		if n := w.WriteAnswer(&a, 0).Count; n != clusters*endpointsPerPart {
-			b.Fatalf("%d records", n)
-		}
+		checkCount(b, w.WriteAnswer(&a, 0).Count)
+	}
+}
+
+// benchCompose goes round a few answers, so that their addresses are in the cache, as those
+// of an answer that was just looked up are.
+func benchCompose(b *testing.B, f *fleet, queries []zones.Query) {
+	view, w := f.publisher.View(), newWriter()
+	answers := make([]zones.Answer, 64)
+	for i := range answers {
+		view.Lookup(&queries[i], &answers[i])
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		w.Msg = w.Msg[:40]
+		checkCount(b, w.WriteAnswer(&answers[i%len(answers)], 0).Count)
 	}
 }
 
@@ -83,7 +93,7 @@ func benchQuery(b *testing.B, f *fleet, packets [][]byte, batch int) {
 			}
 		}
 		h.End()
-		at = (at + batch) % manyQueries
+		at = (at + batch) % manyDraws
 	}
 }
 

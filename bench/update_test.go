@@ -17,52 +17,75 @@ import (
 // BenchmarkUpdate is the cost of one change, from the Update to the published View, as
 // CPU time of the whole process with its garbage collection; the making of the values,
 // which is their source's, is in it. One change in fifty adds or removes the only service
-// of a namespace. The collector is set as serve sets it. Only a run over several collections, which are counted, shows the whole
-// cost: at 1,000,000 endpoints one takes about 25,000 changes.
+// of a namespace; of the others it is drawn whose they are (names_test.go). The collector is
+// set as serve sets it. Only a run over several collections, which are counted, shows the
+// whole cost: at 1,000,000 endpoints one takes about 25,000 changes.
 //
-//	go test -run '^$' -bench Update -benchtime 200000x ./bench
+// Sizes are numbers of endpoints, as the project's bar has them, or of services of six.
+//
+//	go test -run '^$' -bench Update/endpoints -benchtime 200000x ./bench
 func BenchmarkUpdate(b *testing.B) {
 	for _, endpoints := range []int{1_000, 100_000, 1_000_000} {
-		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
-			benchUpdate(b, newFleet(b, endpoints), changeOf)
-		})
+		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) { benchUpdates(b, endpoints) })
 	}
+	for _, services := range sizes() {
+		b.Run(fmt.Sprintf("services=%d", services), func(b *testing.B) { benchUpdates(b, services*clusters*endpointsPerPart) })
+	}
+}
+
+func benchUpdates(b *testing.B, endpoints int) {
+	f := newFleet(b, endpoints)
+	c := &changer{}
+	eachSpread(b, f.services, func(b *testing.B, drawn []uint32) {
+		c.drawn = drawn
+		benchUpdate(b, f, c.next)
+	})
 }
 
 // BenchmarkUpdateLarge is the same for one endpoint of a service with 10,000.
 func BenchmarkUpdateLarge(b *testing.B) {
 	large := newLarge(10_000)
-	benchUpdate(b, newFleet(b, 1_000), func(_ *fleet, i int) sources.Update { return large.change(i) })
+	benchUpdate(b, newFleet(b, 1_000), large.change)
 }
 
-func benchUpdate(b *testing.B, f *fleet, change func(f *fleet, i int) sources.Update) {
+// benchUpdate pushes b.N changes; change makes the i-th one of a run.
+func benchUpdate(b *testing.B, f *fleet, change func(i int) sources.Update) {
 	defer cli.TuneCollector()()
 	runtime.GC()
 	b.ReportAllocs()
 	start, cycles := cpuTime(b), gcCycles()
 	b.ResetTimer()
-	f.push(b.N, func(i int) sources.Update { return change(f, i) })
+	f.push(b.N, change)
 	b.StopTimer()
 	b.ReportMetric(float64((cpuTime(b)-start).Nanoseconds())/1000/float64(b.N), "cpu-µs/op")
 	b.ReportMetric(float64(gcCycles()-cycles), "gc-cycles")
 	b.ReportMetric(float64(gcPercent()), "gc-percent")
 }
 
-// changeOf is the i-th change.
-func changeOf(f *fleet, i int) sources.Update {
-	if i%50 == 49 {
-		return toggleNamespace(i)
+// changer makes changes, each of them other than all before: a run must not find what an
+// earlier one has put there.
+type changer struct {
+	drawn []uint32
+	round int // changes so far
+}
+
+// next is the next change.
+func (c *changer) next(int) sources.Update {
+	c.round++
+	if c.round%50 == 0 {
+		return toggleNamespace(c.round / 50)
 	}
-	c, n := i%clusters, i*7919%f.services
-	return update(c, n, service(c, n, 1+i))
+	n := int(c.drawn[c.round%manyDraws])
+	cluster := c.round % clusters
+	return update(cluster, n, service(cluster, n, c.round))
 }
 
 // toggleNamespace adds the first service of a namespace, or removes it again.
-func toggleNamespace(i int) sources.Update {
+func toggleNamespace(round int) sources.Update {
 	u := update(0, 0, "")
 	u.Key.Namespace = "now-and-then"
-	if i/50%2 == 0 {
-		u.Value = service(0, 0, i)
+	if round%2 == 1 {
+		u.Value = service(0, 0, round)
 	}
 	return u
 }
