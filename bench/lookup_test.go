@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 	"github.com/stretchr/testify/require"
 
+	"github.com/meshdns/meshdns/bench/stats"
 	"github.com/meshdns/meshdns/server"
 	"github.com/meshdns/meshdns/zones"
 )
@@ -30,14 +32,23 @@ func BenchmarkLookup(b *testing.B) {
 			eachSpread(b, services, func(b *testing.B, drawn []uint32) {
 				all := packets(drawn)
 				queries := asked(all)
-				b.Run("lookup", func(b *testing.B) { benchLookup(b, f, queries) })
-				b.Run("compose", func(b *testing.B) { benchCompose(b, f, queries) })
+				b.Run("lookup", func(b *testing.B) { benchSteps(b, lookups(b, f, queries)) })
+				b.Run("compose", func(b *testing.B) { benchSteps(b, compositions(b, f, queries)) })
 				for _, batch := range []int{1, 32} {
-					b.Run(fmt.Sprintf("query/batch=%d", batch), func(b *testing.B) { benchQuery(b, f, all, batch) })
+					b.Run(fmt.Sprintf("query/batch=%d", batch), func(b *testing.B) { benchSteps(b, replies(b, f, all, batch)) })
 				}
 			})
 		})
 	}
+}
+
+// steps does the next n of what is measured.
+type steps func(n int)
+
+func benchSteps(b *testing.B, do steps) {
+	b.ReportAllocs()
+	b.ResetTimer()
+	do(b.N)
 }
 
 func newWriter() *zones.Writer {
@@ -51,50 +62,99 @@ func checkCount(b *testing.B, n uint16) {
 	}
 }
 
-func benchLookup(b *testing.B, f *fleet, queries []zones.Query) {
+func lookups(b *testing.B, f *fleet, queries []zones.Query) steps {
 	view, w := f.publisher.View(), newWriter()
 	var a zones.Answer
-	b.ReportAllocs()
-	b.ResetTimer()
-	for i := range b.N {
-		view.Lookup(&queries[i%manyDraws], &a)
-		w.Msg = w.Msg[:40]
-		checkCount(b, w.WriteAnswer(&a, 0).Count)
+	at := 0
+	return func(n int) {
+		for range n {
+			view.Lookup(&queries[at], &a)
+			w.Msg = w.Msg[:40]
+			checkCount(b, w.WriteAnswer(&a, 0).Count)
+			at = (at + 1) % manyDraws
+		}
 	}
 }
 
-// benchCompose goes round a few answers, so that their addresses are in the cache, as those
+// compositions go round a few answers, so that their addresses are in the cache, as those
 // of an answer that was just looked up are.
-func benchCompose(b *testing.B, f *fleet, queries []zones.Query) {
+func compositions(b *testing.B, f *fleet, queries []zones.Query) steps {
 	view, w := f.publisher.View(), newWriter()
 	answers := make([]zones.Answer, 64)
 	for i := range answers {
 		view.Lookup(&queries[i], &answers[i])
 	}
-	b.ReportAllocs()
-	b.ResetTimer()
-	for i := range b.N {
-		w.Msg = w.Msg[:40]
-		checkCount(b, w.WriteAnswer(&answers[i%len(answers)], 0).Count)
+	return func(n int) {
+		for i := range n {
+			w.Msg = w.Msg[:40]
+			checkCount(b, w.WriteAnswer(&answers[i%len(answers)], 0).Count)
+		}
 	}
 }
 
-func benchQuery(b *testing.B, f *fleet, packets [][]byte, batch int) {
+func replies(b *testing.B, f *fleet, packets [][]byte, batch int) steps {
 	h := server.NewAnswers(server.AnswersConfig{Views: f.publisher}).NewHandler()
 	out := make([]byte, 0, 4096)
 	t := &server.Transport{Protocol: server.UDP}
-	b.ReportAllocs()
-	b.ResetTimer()
-	for at, left := 0, b.N; left > 0; left -= batch {
-		h.Begin(packets[at : at+batch])
-		for i := range batch {
-			if _, verdict := h.Handle(i, out, t); verdict != server.Reply {
-				b.Fatal(verdict)
+	at := 0
+	return func(n int) {
+		for ; n > 0; n -= batch {
+			h.Begin(packets[at : at+batch])
+			for i := range batch {
+				if _, verdict := h.Handle(i, out, t); verdict != server.Reply {
+					b.Fatal(verdict)
+				}
+			}
+			h.End()
+			at = (at + batch) % manyDraws
+		}
+	}
+}
+
+// BenchmarkGrowth is how much longer the same takes among the most services than among
+// 1,000. Both are measured in turns of a few hundredths of a second, since machines are
+// unsteady; x-of-1000 is the median of the turns' ratios.
+//
+//	go test -run '^$' -bench Growth -benchtime 2000000x ./bench
+func BenchmarkGrowth(b *testing.B) {
+	many := sizes()[0]
+	b.Run(fmt.Sprintf("services=%d", many), func(b *testing.B) {
+		large, small := newFleet(b, many*clusters*endpointsPerPart), newFleet(b, 1_000*clusters*endpointsPerPart)
+		for _, s := range []spread{uniform, zipf} {
+			packetsOf := [2][][]byte{packets(s.draw(many)), packets(s.draw(1_000))}
+			queriesOf := [2][]zones.Query{asked(packetsOf[0]), asked(packetsOf[1])}
+			b.Run(fmt.Sprintf("names=%s/lookup", s), func(b *testing.B) {
+				benchTurns(b, lookups(b, large, queriesOf[0]), lookups(b, small, queriesOf[1]))
+			})
+			for _, batch := range []int{1, 32} {
+				b.Run(fmt.Sprintf("names=%s/query/batch=%d", s, batch), func(b *testing.B) {
+					benchTurns(b, replies(b, large, packetsOf[0], batch), replies(b, small, packetsOf[1], batch))
+				})
 			}
 		}
-		h.End()
-		at = (at + batch) % manyDraws
+	})
+}
+
+// benchTurns measures two by turns. A turn is long enough that filling the cache again after
+// the other one's does not count.
+func benchTurns(b *testing.B, large, small steps) {
+	const turn = 1 << 16
+	var inLarge, inSmall, ratios []float64
+	per := func(do steps, n int) float64 {
+		at := time.Now()
+		do(n)
+		return float64(time.Since(at).Nanoseconds()) / float64(n)
 	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= turn {
+		l, s := per(large, min(left, turn)), per(small, min(left, turn))
+		inLarge, inSmall, ratios = append(inLarge, l), append(inSmall, s), append(ratios, l/s)
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(stats.Median(inLarge), "ns")
+	b.ReportMetric(stats.Median(inSmall), "ns-of-1000")
+	b.ReportMetric(stats.Median(ratios), "x-of-1000")
 }
 
 // TestQueryPathAllocatesNothing is the budget of a query.
