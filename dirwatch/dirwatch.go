@@ -6,8 +6,9 @@
 //	             consumer is busy
 //	walk.go      what is there: folders walked, symbolic links followed, with each
 //	             folder watched before it is read
-//	scan.go      contents: read once, kept while unchanged, looked at again until two
-//	             walks agree, so that a folder swap is one step
+//	scan.go      contents: read once, on all processors, kept while unchanged, looked at
+//	             again until two walks agree, so that a folder swap is one step
+//	read.go      the bytes of a file; those that are decoded at once are not kept
 //	snapshot.go  Snapshot, File: what the consumer gets
 //
 // The way on: config, sources/files and sources/kubernetes decode the contents.
@@ -46,6 +47,11 @@ type Config struct {
 	Logger      *slog.Logger  // nil: nothing is logged
 	// Recheck, when set, is the clock of the re-checks in place of Interval.
 	Recheck <-chan time.Time
+	// Decode, when set, makes File.Decoded of each file that has a content it did not have
+	// before, as soon as it is read; the content is then let go of, and File.Content is nil.
+	// It is called by several goroutines at a time and must not keep content. What it
+	// returns may never be delivered: the file may change again before the others are read.
+	Decode func(path string, content []byte) any
 }
 
 // Watcher watches the files of one Config.
@@ -88,6 +94,7 @@ func (w *Watcher) Run(ctx context.Context, deliver func(Snapshot)) error {
 		recheck = ticker.C
 	}
 	s := newScanner(w.cfg.Paths, w.cfg.MaxFileSize, n)
+	s.decode = w.cfg.Decode
 	deliver(s.first())
 	for w.wait(ctx, n, recheck) {
 		if snapshot, changed := s.next(n.take()); changed {
@@ -126,8 +133,13 @@ func (w *Watcher) wait(ctx context.Context, n *notifier, recheck <-chan time.Tim
 
 // Read is a single look at paths, read as Config.Paths are. The error joins those of the
 // files and folders that could not be read, each of which is in the Snapshot too.
-func Read(paths ...string) (Snapshot, error) {
-	snapshot := newScanner(paths, DefaultMaxFileSize, nil).first()
+func Read(paths ...string) (Snapshot, error) { return ReadDecoded(nil, paths...) }
+
+// ReadDecoded is Read with a Config.Decode.
+func ReadDecoded(decode func(path string, content []byte) any, paths ...string) (Snapshot, error) {
+	s := newScanner(paths, DefaultMaxFileSize, nil)
+	s.decode = decode
+	snapshot := s.first()
 	var errs []error
 	for _, f := range snapshot.Files {
 		if f.Err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -194,9 +195,7 @@ func TestFilesAreBounded(t *testing.T) {
 }
 
 func TestGrowingFileIsBounded(t *testing.T) {
-	info, err := os.Stat(t.TempDir())
-	require.NoError(t, err)
-	_, err = readBounded(endless{}, info, 100_000)
+	_, err := readBounded(endless{}, nil, 100_000)
 	assert.ErrorIs(t, err, errTooLarge)
 }
 
@@ -252,6 +251,49 @@ func TestNothingIsDeliveredWithoutChange(t *testing.T) {
 		case w.recheck <- time.Time{}:
 		case s := <-w.snapshots:
 			t.Fatalf("delivered %v", text(s))
+		}
+	}
+}
+
+// What is decoded at once is decoded once a content, and the content is not kept.
+func TestContentsAreDecodedOnce(t *testing.T) {
+	dir := t.TempDir()
+	const files = 20
+	for i := range files {
+		write(t, filepath.Join(dir, fmt.Sprintf("%02d.yaml", i)), strings.Repeat("x", i))
+	}
+	var decodes atomic.Int64
+	w := start(t, Config{Paths: []string{dir}, MaxFileSize: 1_000, Decode: func(path string, content []byte) any {
+		decodes.Add(1)
+		return filepath.Base(path) + " " + string(content)
+	}})
+	check := func(s Snapshot, first string) {
+		require.Len(t, s.Files, files)
+		for i, f := range s.Files {
+			want := strings.Repeat("x", i)
+			if i == 0 {
+				want = first
+			}
+			assert.Nil(t, f.Content)
+			assert.Equal(t, fmt.Sprintf("%02d.yaml %s", i, want), f.Decoded)
+		}
+	}
+	check(<-w.snapshots, "")
+	w.recheck <- time.Time{} // all files are young: they are read again
+	w.recheck <- time.Time{} // taken once the look before it is done with
+	assert.EqualValues(t, files, decodes.Load())
+
+	write(t, filepath.Join(dir, "00.new"), "new")
+	require.NoError(t, os.Rename(filepath.Join(dir, "00.new"), filepath.Join(dir, "00.yaml")))
+	check(<-w.snapshots, "new")
+	assert.EqualValues(t, files+1, decodes.Load())
+
+	write(t, filepath.Join(dir, "00.yaml"), strings.Repeat("x", 1_001))
+	for s := range w.snapshots { // it may be seen empty before
+		if s.Files[0].Err != nil {
+			assert.ErrorIs(t, s.Files[0].Err, errTooLarge)
+			assert.Nil(t, s.Files[0].Decoded)
+			return
 		}
 	}
 }

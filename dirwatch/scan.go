@@ -1,13 +1,7 @@
 package dirwatch
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"slices"
-	"syscall"
 	"time"
 )
 
@@ -20,8 +14,6 @@ const (
 	fresh = 3 * time.Second
 )
 
-var errTooLarge = errors.New("file too large")
-
 // scanner keeps what the last look saw. It belongs to one goroutine.
 type scanner struct {
 	paths   []string
@@ -29,8 +21,9 @@ type scanner struct {
 	notify  *notifier // nil: nothing is watched
 	round   int
 	last    Snapshot
-	seen    []entry             // the walk that last belongs to
-	known   map[string]*content // by File.Path
+	seen    []entry                               // the walk that last belongs to
+	known   map[string]*content                   // by File.Path
+	decode  func(path string, content []byte) any // nil: contents are kept
 }
 
 // content is a file with what it was read from.
@@ -96,79 +89,30 @@ func (s *scanner) anyFresh() bool {
 
 // read makes entries the last snapshot, with contents that are known taken over.
 func (s *scanner) read(entries []entry, touched map[string]struct{}) {
+	contents := make([]*content, len(entries))
+	var missing []int
+	for i, e := range entries {
+		old := s.known[e.path]
+		if _, read := touched[e.real]; read || !old.stands(e) {
+			missing = append(missing, i)
+		} else {
+			contents[i] = old
+		}
+	}
+	r := newReader(s.maxSize, s.decode)
+	r.each(missing, func(i int, buffer *[]byte) {
+		e := entries[i]
+		contents[i] = r.content(e, s.known[e.path], buffer)
+	})
 	known := make(map[string]*content, len(entries))
-	files := make([]*File, 0, len(entries))
-	for _, e := range entries {
-		c := s.content(e, touched)
-		known[e.path] = c
-		files = append(files, c.file)
+	files := make([]*File, len(entries))
+	for i, c := range contents {
+		known[c.path], files[i] = c, c.file
 	}
 	s.known, s.seen, s.last = known, entries, Snapshot{Files: files}
 }
 
-// content is the content of e: the known one, or the file read now. A file that was read
-// but holds the same bytes keeps its old *File.
-func (s *scanner) content(e entry, touched map[string]struct{}) *content {
-	old := s.known[e.path]
-	_, read := touched[e.real]
-	if old != nil && !read && !old.fresh && old.err == nil && e.err == nil && old.same(e) {
-		return old
-	}
-	c := &content{entry: e, file: &File{Path: e.path, Err: e.err, Folder: e.folder}}
-	if e.err == nil {
-		c.fresh = time.Since(e.info.ModTime()) < fresh
-		c.file.Content, c.file.Err = readFile(e, s.maxSize)
-	}
-	if old != nil && old.file.equal(c.file) {
-		c.file = old.file
-	}
-	return c
-}
-
-// readFile reads at most limit bytes; errors name the path as configured.
-func readFile(e entry, limit int64) ([]byte, error) {
-	data, err := readRegular(e.real, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", e.path, err)
-	}
-	return data, nil
-}
-
-func readRegular(path string, limit int64) (data []byte, err error) {
-	// Without O_NONBLOCK, opening a pipe that took the file's place would wait for ever.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errNoRegular
-	}
-	if info.Size() > limit {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", errTooLarge, info.Size(), limit)
-	}
-	return readBounded(f, info, limit)
-}
-
-// readBounded reads a file that may grow meanwhile.
-func readBounded(f io.Reader, info fs.FileInfo, limit int64) ([]byte, error) {
-	data := make([]byte, 0, info.Size()+1)
-	for int64(len(data)) <= limit {
-		n, err := f.Read(data[len(data):cap(data)])
-		data = data[:len(data)+n]
-		if errors.Is(err, io.EOF) {
-			return data, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(data) == cap(data) {
-			data = slices.Grow(data, len(data)/2+512)
-		}
-	}
-	return nil, fmt.Errorf("%w: more than %d bytes", errTooLarge, limit)
+// stands says whether c is the content of e for sure.
+func (c *content) stands(e entry) bool {
+	return c != nil && !c.fresh && c.err == nil && e.err == nil && c.same(e)
 }

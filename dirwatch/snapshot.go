@@ -2,6 +2,7 @@ package dirwatch
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"path/filepath"
 	"strings"
 )
@@ -20,6 +21,8 @@ type File struct {
 	// Content is the whole file; nil when Err is set. A file that is being rewritten may
 	// be seen empty, or with its beginning only, before it is seen whole.
 	Content []byte
+	// Decoded is what Config.Decode made of the content, in its place.
+	Decoded any
 	// Err is why Content is not known: whoever has an earlier content should keep it. It
 	// names the path. A symbolic link that leads nowhere is such an error too.
 	Err error
@@ -27,6 +30,8 @@ type File struct {
 	// read, a configured path that does not exist. Nothing is known of the files below it
 	// (Snapshot.Unknown).
 	Folder bool
+
+	sum [sha256.Size]byte // of the content, where that is not kept
 }
 
 // Unknown says why the content of path is not known at the moment: its own error, or that
@@ -58,7 +63,7 @@ func isBelow(path, folder string) bool {
 // equal says whether f and g would mean the same to a consumer.
 func (f *File) equal(g *File) bool {
 	return f.Path == g.Path && f.Folder == g.Folder &&
-		errorText(f.Err) == errorText(g.Err) && bytes.Equal(f.Content, g.Content)
+		errorText(f.Err) == errorText(g.Err) && f.sum == g.sum && bytes.Equal(f.Content, g.Content)
 }
 
 func errorText(err error) string {
