@@ -57,7 +57,7 @@ func badObject(obj any, complaint string) (o *object) {
 
 // service converts a Service.
 func (c *converter) service(s *corev1.Service) *object {
-	o := &object{kind: kindService, key: key{s.Namespace, s.Name}}
+	o := &object{kind: kindService, key: key{s.Namespace, s.Name}, selects: len(s.Spec.Selector) > 0}
 	if !names.IsHostLabel(s.Namespace) || !names.IsHostLabel(s.Name) {
 		o.bad, o.complaint = true, "namespace or name is not a DNS label"
 		return o
@@ -135,6 +135,7 @@ func servicePorts(in []corev1.ServicePort) (ports []sources.Port, complaint stri
 // slice converts an EndpointSlice.
 func (c *converter) slice(s *discoveryv1.EndpointSlice) *object {
 	o := &object{kind: kindSlice, key: key{s.Namespace, s.Name}}
+	o.fromEndpoints = s.Labels[discoveryv1.LabelManagedBy] == mirrorController
 	if s.Namespace == "" || s.Name == "" {
 		o.bad, o.complaint = true, "namespace or name is missing"
 		return o

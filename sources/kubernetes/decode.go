@@ -3,12 +3,10 @@ package kubernetes
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +17,13 @@ import (
 // defaultNamespace is where kubectl puts objects that name none.
 const defaultNamespace = "default"
 
+// What the kinds of objects that are read are called.
+const (
+	serviceName   = "Service"
+	sliceName     = "EndpointSlice"
+	endpointsName = "Endpoints"
+)
+
 // itemID names an object of the manifests.
 type itemID struct {
 	kind string // Service, EndpointSlice or Endpoints
@@ -27,21 +32,29 @@ type itemID struct {
 
 func (id itemID) String() string { return id.kind + " " + id.key.String() }
 
-// item is an object of a file.
+// item is an object of a file: one of object and endpoints.
 type item struct {
-	id   itemID
-	file string
-	line int
-	// object is a converted Service or EndpointSlice; nil for Endpoints.
+	line      int
 	object    *object
-	endpoints *endpoints
-	selects   bool // a Service with a selector
-	mirrored  bool // an EndpointSlice that the cluster had mirrored from Endpoints
+	endpoints *mirrored
+}
+
+func (i *item) id() itemID {
+	switch {
+	case i.endpoints != nil:
+		return itemID{endpointsName, i.endpoints.key}
+	case i.object.kind == kindService:
+		return itemID{serviceName, i.object.key}
+	default:
+		return itemID{sliceName, i.object.key}
+	}
 }
 
 // contents is what a file holds.
 type contents struct {
-	items    []item
+	blank    bool               // nothing at all
+	items    []item             // each object once
+	again    []repeat           // objects that come again later in the file
 	problems []document.Problem // of what is left out, and warnings
 	// broken are objects that are left out and known by name; whole is false when what
 	// else the file may hold is not known.
@@ -49,28 +62,48 @@ type contents struct {
 	whole  bool
 }
 
+// repeat is an object that does not count because a later one has its name.
+type repeat struct {
+	id          itemID
+	place, wins place
+}
+
+func (r repeat) String() string {
+	return r.id.String() + ": " + r.wins.String() + ", not " + r.place.String()
+}
+
+// place is where an object stands.
+type place struct {
+	file string
+	line int
+}
+
+func (p place) String() string { return fmt.Sprintf("%s:%d", p.file, p.line) }
+
 // fileDecoder reads one file.
 type fileDecoder struct {
 	file    string
 	convert *converter
+	quick   quickDecoder
+	at      map[itemID]int // where an object is in out.items
 	out     contents
 }
 
 // decodeFile reads the objects of a file: YAML documents, or one of JSON; single objects
-// and lists. Fields that are not known, and kinds that are not read, are passed over.
-func decodeFile(file string, data []byte, c *converter) contents {
-	d := &fileDecoder{file: file, convert: c, out: contents{whole: true}}
-	var err error
-	if json.Valid(data) { // much faster, and dumps may be large
-		err = eachJSON(data, d.object)
-	} else {
-		err = eachYAML(data, d.object)
-	}
-	if err != nil {
+// and lists. Fields that are not known, and kinds that are not read, are passed over. It
+// keeps nothing of data.
+func decodeFile(file string, data []byte, c *converter) *contents {
+	d := &fileDecoder{file: file, convert: c, at: map[itemID]int{}}
+	d.out.whole = true
+	d.out.blank = len(bytes.TrimSpace(data)) == 0
+	if l, ok := findList(data); ok { // much faster, and dumps may be large
+		l.each(d.object)
+	} else if err := eachYAML(data, d.object); err != nil {
 		d.out.whole = false
 		d.problem(syntaxLine(err), "not valid YAML or JSON: "+strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	return d.out
+	d.out.items = slices.Clip(d.out.items)
+	return &d.out
 }
 
 func (d *fileDecoder) problem(line int, message string) {
@@ -102,7 +135,8 @@ type head struct {
 	} `json:"metadata"`
 }
 
-// object decodes one object. Neither an error nor a panic goes beyond it.
+// object decodes one object: quickly, or as the API's own types say, which tell what is
+// wrong with it. Neither an error nor a panic goes beyond it.
 func (d *fileDecoder) object(r raw) {
 	var id itemID
 	defer func() {
@@ -110,6 +144,9 @@ func (d *fileDecoder) object(r raw) {
 			d.skip(r.line, id, fmt.Sprintf("cannot be read: %v", p))
 		}
 	}()
+	if r.err == nil && d.quickly(r) {
+		return
+	}
 	var h head
 	if r.err == nil {
 		r.err = json.Unmarshal(r.data, &h)
@@ -128,22 +165,36 @@ func (d *fileDecoder) object(r raw) {
 	d.known(r, h, id)
 }
 
+// quickly decodes an object with which all is well; false says that something is not.
+func (d *fileDecoder) quickly(r raw) bool {
+	switch obj := d.quick.decode(r).(type) {
+	case *corev1.Service:
+		d.add(r, item{object: d.convert.convert(obj)})
+	case *discoveryv1.EndpointSlice:
+		d.add(r, item{object: d.convert.convert(obj)})
+	case otherKind:
+	default:
+		return false
+	}
+	return true
+}
+
 // known decodes an object of a kind that is read.
 func (d *fileDecoder) known(r raw, h head, id itemID) {
 	switch h.APIVersion + " " + h.Kind {
-	case "v1 Service":
+	case "v1 " + serviceName:
 		if s := new(corev1.Service); d.unmarshal(r, id, s, &s.ObjectMeta) {
-			d.add(r, item{id: id, object: d.convert.convert(s), selects: len(s.Spec.Selector) > 0})
+			d.add(r, item{object: d.convert.convert(s)})
 		}
-	case "discovery.k8s.io/v1 EndpointSlice":
+	case "discovery.k8s.io/v1 " + sliceName:
 		if s := new(discoveryv1.EndpointSlice); d.unmarshal(r, id, s, &s.ObjectMeta) {
-			d.add(r, item{id: id, object: d.convert.convert(s), mirrored: s.Labels[discoveryv1.LabelManagedBy] == mirrorController})
+			d.add(r, item{object: d.convert.convert(s)})
 		}
-	case "v1 Endpoints":
+	case "v1 " + endpointsName:
 		if e := new(endpoints); d.unmarshal(r, id, e, &e.ObjectMeta) {
-			d.add(r, item{id: id, endpoints: e})
+			d.add(r, item{endpoints: mirror(e, d.convert)})
 		}
-	case "discovery.k8s.io/v1beta1 EndpointSlice":
+	case "discovery.k8s.io/v1beta1 " + sliceName:
 		d.skip(r.line, id, "apiVersion discovery.k8s.io/v1beta1 is not read, only v1")
 	default:
 		if h.Kind == "" {
@@ -167,16 +218,24 @@ func (d *fileDecoder) unmarshal(r raw, id itemID, into any, meta *metav1.ObjectM
 }
 
 func (d *fileDecoder) add(r raw, i item) {
-	i.file, i.line = d.file, r.line
+	i.line = r.line
+	id := i.id()
 	if o := i.object; o != nil && o.complaint != "" {
 		if o.bad {
-			d.skip(r.line, i.id, i.id.String()+": "+o.complaint)
+			d.skip(r.line, id, id.String()+": "+o.complaint)
 			return
 		}
-		d.problem(r.line, i.id.String()+": "+o.complaint)
+		d.problem(r.line, id.String()+": "+o.complaint)
 		d.out.problems[len(d.out.problems)-1].Severity = document.Warning
 	}
-	d.out.items = append(d.out.items, i)
+	at, had := d.at[id]
+	if !had {
+		d.at[id] = len(d.out.items)
+		d.out.items = append(d.out.items, i)
+		return
+	}
+	d.out.again = append(d.out.again, repeat{id, place{d.file, d.out.items[at].line}, place{d.file, r.line}})
+	d.out.items[at] = i
 }
 
 // skip leaves an object out.
@@ -190,62 +249,6 @@ func (d *fileDecoder) skip(line int, id itemID, message string) {
 // plain is an error's text without the name of Go's package.
 func plain(err error) string { return strings.TrimPrefix(err.Error(), "json: ") }
 
-// eachYAML calls f with each object of the documents of data, up to the first syntax error.
-func eachYAML(data []byte, f func(raw)) (err error) {
-	defer func() {
-		if p := recover(); p != nil { // the parser's fault must not end the process
-			err = fmt.Errorf("%v", p)
-		}
-	}()
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var doc yaml.Node
-		if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		root := doc.Content[0]
-		if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
-			continue // an empty document
-		}
-		kind, items := yamlList(root)
-		if items == nil {
-			f(yamlObject(root, "", ""))
-			continue
-		}
-		itemKind, version := itemsOf(kind.kind, kind.version)
-		for _, node := range items.Content {
-			f(yamlObject(node, itemKind, version))
-		}
-	}
-}
-
-// listKind is the type of a list.
-type listKind struct{ kind, version string }
-
-// yamlList is the type and the items of a list; items is nil when root is none.
-func yamlList(root *yaml.Node) (kind listKind, items *yaml.Node) {
-	if root.Kind != yaml.MappingNode {
-		return kind, nil
-	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		value := root.Content[i+1]
-		switch root.Content[i].Value {
-		case "kind":
-			kind.kind = value.Value
-		case "apiVersion":
-			kind.version = value.Value
-		case "items":
-			items = value
-		}
-	}
-	if !strings.HasSuffix(kind.kind, "List") || items == nil || items.Kind != yaml.SequenceNode {
-		return kind, nil
-	}
-	return kind, items
-}
-
 // itemsOf is the type that a list's items have when they name none: nothing for the
 // general "List".
 func itemsOf(kind, version string) (itemKind, itemVersion string) {
@@ -253,54 +256,4 @@ func itemsOf(kind, version string) (itemKind, itemVersion string) {
 		return "", ""
 	}
 	return strings.TrimSuffix(kind, "List"), version
-}
-
-func yamlObject(node *yaml.Node, kind, version string) raw {
-	r := raw{line: node.Line, kind: kind, version: version}
-	var value any
-	if r.err = node.Decode(&value); r.err == nil {
-		r.data, r.err = json.Marshal(value)
-	}
-	return r
-}
-
-// eachJSON calls f with each object of data, which must be valid.
-func eachJSON(data []byte, f func(raw)) error {
-	var list struct {
-		Kind       string          `json:"kind"`
-		APIVersion string          `json:"apiVersion"`
-		Items      json.RawMessage `json:"items"`
-	}
-	err := json.Unmarshal(data, &list)
-	if err != nil || !strings.HasSuffix(list.Kind, "List") || !bytes.HasPrefix(list.Items, []byte("[")) {
-		f(raw{line: 1, data: data}) // which reports the error, if this is no object
-		return nil
-	}
-	kind, version := itemsOf(list.Kind, list.APIVersion)
-	decoder := json.NewDecoder(bytes.NewReader(list.Items))
-	if _, err := decoder.Token(); err != nil {
-		return err
-	}
-	lines := lineCounter{data: list.Items, line: 1 + bytes.Count(data[:max(0, bytes.Index(data, list.Items))], []byte("\n"))}
-	for decoder.More() {
-		var data json.RawMessage
-		if err := decoder.Decode(&data); err != nil {
-			return err
-		}
-		f(raw{line: lines.at(int(decoder.InputOffset()) - len(data)), data: data, kind: kind, version: version})
-	}
-	return nil
-}
-
-// lineCounter finds the lines of offsets that only grow.
-type lineCounter struct {
-	data   []byte
-	offset int
-	line   int
-}
-
-func (c *lineCounter) at(offset int) int {
-	c.line += bytes.Count(c.data[c.offset:offset], []byte("\n"))
-	c.offset = offset
-	return c.line
 }

@@ -15,11 +15,12 @@ type entry struct {
 	name      string
 	// value is the service with its slices while it is not open; of a service that is not
 	// known it has slices only.
-	value  sources.Service
-	open   int32 // 1 + its place among the open ones; 0: it is not
-	known  bool  // a Service object exists
-	pushed bool  // the Sink has a value of it
-	dirty  bool  // touched since the last flush
+	value   sources.Service
+	open    int32 // 1 + its place among the open ones; 0: it is not
+	known   bool  // a Service object exists
+	selects bool  // it has a selector
+	pushed  bool  // the Sink has a value of it
+	dirty   bool  // touched since the last flush
 }
 
 func (e *entry) key() key { return key{e.namespace.name, e.name} }

@@ -9,8 +9,12 @@
 //	               lists and watches; frozen and broken ones are found and renewed here
 //	client.go      the REST client of the two kinds
 //	store.go       what a reflector writes to: lists, events, bookmarks
-//	manifests.go   the other way in: files → Services, EndpointSlices
-//	decode.go      one file → API objects, leniently
+//	manifests.go   the other way in: files that changed, taken one after the other
+//	decode.go      one file, as soon as it is read → its objects, leniently
+//	json.go        JSON → one API object after the other, quickly
+//	yaml.go        YAML → the same as JSON
+//	claims.go      which file has the say about an object → table
+//	roll.go        what is kept of a file: the names of its objects, packed
 //	mirror.go      Endpoints of manifests → EndpointSlices, as Kubernetes does
 //	convert.go     API object → object: all that DNS needs, nothing else
 //	table.go       objects → what is held of each service → Updates of what really changed

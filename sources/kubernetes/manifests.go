@@ -1,13 +1,11 @@
 package kubernetes
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"github.com/meshdns/meshdns/dirwatch"
 	"github.com/meshdns/meshdns/document"
@@ -16,25 +14,31 @@ import (
 
 // manifests is the content of the files of a cluster. It belongs to one goroutine.
 type manifests struct {
-	convert *converter
-	logger  *slog.Logger
-	files   map[string]*manifest
-	told    map[string]struct{} // what has been logged and should be once
+	logger *slog.Logger
+	table  *table
+	files  map[string]*manifest // by path
+	claims *claims
+	told   map[string]struct{} // what has been logged and should be once
 }
 
-// manifest is a file.
+// manifest is what is kept of a file whose objects are in the table.
 type manifest struct {
-	file *dirwatch.File // that contents was read from
-	contents
+	file     *dirwatch.File // that it was read from
+	roll     roll           // the names of its objects
+	again    []repeat
+	problems []document.Problem
 }
 
-func newManifests(equivalence string, logger *slog.Logger) *manifests {
-	return &manifests{
-		convert: &converter{equivalence: equivalence},
-		logger:  logger,
-		files:   map[string]*manifest{},
-		told:    map[string]struct{}{},
-	}
+func newManifests(t *table, logger *slog.Logger) *manifests {
+	m := &manifests{logger: logger, table: t, files: map[string]*manifest{}, told: map[string]struct{}{}}
+	m.claims = newClaims(t, m.files, m.tell)
+	return m
+}
+
+// decoder is the dirwatch.Config.Decode of manifests: it makes *contents.
+func decoder(equivalence string) func(path string, data []byte) any {
+	c := &converter{equivalence: equivalence}
+	return func(path string, data []byte) any { return decodeFile(path, data, c) }
 }
 
 // runManifests pushes what the files hold, and again after each change of them.
@@ -44,13 +48,15 @@ func (s *Source) runManifests(ctx context.Context, sink sources.Sink) error {
 	t := newTable(s.cfg.Name, 0, sink, st, s.cfg.Logger)
 	defer t.close()
 	st.start()
-	m := newManifests(s.cfg.EquivalenceLabel, s.cfg.Logger)
-	watcher := dirwatch.New(dirwatch.Config{Paths: []string{s.cfg.Manifests}, Logger: s.cfg.Logger})
+	m := newManifests(t, s.cfg.Logger)
+	watcher := dirwatch.New(dirwatch.Config{
+		Paths: []string{s.cfg.Manifests}, Logger: s.cfg.Logger, Decode: decoder(s.cfg.EquivalenceLabel),
+	})
 	return watcher.Run(ctx, func(snapshot dirwatch.Snapshot) {
-		err := m.take(snapshot)
+		whole := snapshot.Unknown(s.cfg.Manifests) == nil
+		err := m.take(snapshot, whole)
 		st.skipped(m.skipped())
-		if snapshot.Unknown(s.cfg.Manifests) == nil {
-			t.replaceAll(m.lists())
+		if whole {
 			st.listed(0)
 		}
 		if err != nil {
@@ -61,82 +67,120 @@ func (s *Source) runManifests(ctx context.Context, sink sources.Sink) error {
 	})
 }
 
+// nowhere is a Sink of what is only checked.
+type nowhere struct{}
+
+func (nowhere) Update(sources.Update) {}
+func (nowhere) Status(sources.Status) {}
+
 // CheckManifests reads a folder or file of manifests as a Source would, once, and returns
 // all that is wrong with it. The error is that of files that could not be read.
 func CheckManifests(path string) ([]document.Problem, error) {
-	snapshot, err := dirwatch.Read(path)
-	m := newManifests("", slog.New(slog.DiscardHandler))
-	_ = m.take(snapshot) // the same error
+	logger := slog.New(slog.DiscardHandler)
+	st := newStatus("", "manifests", logger, nowhere{}, "manifests in "+path)
+	defer st.close()
+	t := newTable("", 0, nowhere{}, st, logger)
+	defer t.close()
+	snapshot, err := dirwatch.ReadDecoded(decoder(""), path)
+	m := newManifests(t, logger)
+	_ = m.take(snapshot, true) // the same error
+	repeats := m.claims.repeats()
 	var problems []document.Problem
 	for _, f := range m.files {
 		problems = append(problems, f.problems...)
+		repeats = append(repeats, f.again...)
 	}
-	for _, l := range m.losers() {
+	for _, r := range repeats {
 		problems = append(problems, document.Problem{
-			File: l.file, Line: l.line, Column: 1, Severity: document.Warning,
-			Message: fmt.Sprintf("%s is not used: it is also in %s:%d, which comes later", l.id, l.winner.file, l.winner.line),
+			File: r.place.file, Line: r.place.line, Column: 1, Severity: document.Warning,
+			Message: fmt.Sprintf("%s is not used: it is also in %s, which comes later", r.id, r.wins),
 		})
 	}
 	document.Sort(problems)
 	return problems, err
 }
 
-// take reads what changed. The error joins those of files and folders that could not be
-// read; what was known of them is kept.
-func (m *manifests) take(snapshot dirwatch.Snapshot) error {
+// take brings what changed into the table, as one step; whole says that nothing else is
+// to come before the cluster is known. The error joins those of files and folders that
+// could not be read; what was known of them is kept.
+func (m *manifests) take(snapshot dirwatch.Snapshot, whole bool) error {
 	var errs []error
-	files := make(map[string]*manifest, len(snapshot.Files))
-	for _, f := range snapshot.Files {
-		old := m.files[f.Path]
-		switch {
-		case f.Err != nil:
-			errs = append(errs, f.Err)
-		case old != nil && old.file == f:
-			files[f.Path] = old
-		default:
-			files[f.Path] = m.read(f, old)
+	there := make(map[string]struct{}, len(snapshot.Files))
+	m.table.change(whole, func() {
+		defer m.claims.finish()
+		for _, f := range snapshot.Files {
+			if f.Err != nil {
+				errs = append(errs, f.Err)
+				continue
+			}
+			there[f.Path] = struct{}{}
+			if old := m.files[f.Path]; old == nil || old.file != f {
+				m.read(f, old)
+			}
 		}
-	}
-	for path, old := range m.files {
-		if files[path] == nil && snapshot.Unknown(path) != nil {
-			files[path] = old
+		for _, path := range m.paths() {
+			if _, is := there[path]; !is && snapshot.Unknown(path) == nil {
+				m.claims.replace(path, m.files[path].roll, nil, nil)
+				delete(m.files, path)
+			}
 		}
-	}
-	m.files = files
+	})
 	return errors.Join(errs...)
 }
 
-// read decodes a file. What is broken in it keeps what the file said before; so does all
-// of a file that is suddenly empty, since a file that is written again is empty for a
-// moment: to take the objects away, the file is deleted, or has an empty list.
-func (m *manifests) read(f *dirwatch.File, old *manifest) *manifest {
-	if old != nil && len(old.items) > 0 && len(bytes.TrimSpace(f.Content)) == 0 {
-		return &manifest{file: f, contents: old.contents}
+// read takes what a file holds. What is broken in it keeps what the file said before; so
+// does all of a file that is suddenly empty, since a file that is written again is empty
+// for a moment: to take the objects away, the file is deleted, or has an empty list.
+func (m *manifests) read(f *dirwatch.File, old *manifest) {
+	in := f.Decoded.(*contents)
+	if old == nil {
+		old = &manifest{}
 	}
-	now := &manifest{file: f, contents: decodeFile(f.Path, f.Content, m.convert)}
-	for _, p := range now.problems {
+	if in.blank && old.roll != "" {
+		now := *old
+		now.file = f
+		m.files[f.Path] = &now
+		return
+	}
+	m.report(in)
+	roll, kept := in.roll(old.roll)
+	m.claims.replace(f.Path, old.roll, in.items, kept)
+	m.files[f.Path] = &manifest{file: f, roll: roll, again: in.again, problems: in.problems}
+	in.items = nil // the table has them
+}
+
+// report logs what is wrong in a file.
+func (m *manifests) report(in *contents) {
+	for _, p := range in.problems {
 		if p.Severity == document.Error {
 			m.logger.Warn("manifest is not usable as it is", "problem", p.String())
 		}
 	}
-	if old != nil {
-		now.items = append(now.items, kept(old, now)...)
+	for _, r := range in.again {
+		m.tell(r.String(), "object is in the manifests twice, the later one counts")
 	}
-	return now
 }
 
-// kept are the items of old that now is broken about.
-func kept(old, now *manifest) (items []item) {
-	good := make(map[itemID]struct{}, len(now.items))
-	for i := range now.items {
-		good[now.items[i].id] = struct{}{}
-	}
-	for _, i := range old.items {
-		if _, isGood := good[i.id]; !isGood && (!now.whole || slices.Contains(now.broken, i.id)) {
-			items = append(items, i)
+// roll is the roll of a file that held what old names. kept are objects of old that the
+// file is broken about now, which are part of it.
+func (in *contents) roll(old roll) (now roll, kept map[itemID]struct{}) {
+	var w rollWriter
+	good := map[itemID]struct{}{}
+	for i := range in.items {
+		id := in.items[i].id()
+		w.add(id, in.items[i].line)
+		if old != "" {
+			good[id] = struct{}{}
 		}
 	}
-	return items
+	kept = map[itemID]struct{}{}
+	old.each(func(id itemID, line int) {
+		if _, isGood := good[id]; !isGood && (!in.whole || slices.Contains(in.broken, id)) {
+			w.add(id, line)
+			kept[id] = struct{}{}
+		}
+	})
+	return w.roll(), kept
 }
 
 // skipped is how many objects are left out, and why one of them.
@@ -159,70 +203,6 @@ func (m *manifests) paths() []string {
 	}
 	slices.Sort(paths)
 	return paths
-}
-
-// loser is an item that another one of the same name comes after.
-type loser struct {
-	item
-	winner item
-}
-
-// merge is every object once: the one in the file whose path comes last, or the last one
-// in a file.
-func (m *manifests) merge() (items map[itemID]item, losers []loser) {
-	items = map[itemID]item{}
-	for _, path := range m.paths() {
-		for _, i := range m.files[path].items {
-			if old, had := items[i.id]; had {
-				losers = append(losers, loser{item: old, winner: i})
-			}
-			items[i.id] = i
-		}
-	}
-	return items, losers
-}
-
-func (m *manifests) losers() []loser {
-	_, losers := m.merge()
-	return losers
-}
-
-// lists are the objects of all files, with Endpoints mirrored.
-func (m *manifests) lists() (lists [numKinds][]*object) {
-	items, losers := m.merge()
-	for _, l := range losers {
-		m.tell(fmt.Sprintf("%s: %s:%d, not %s:%d", l.id, l.winner.file, l.winner.line, l.file, l.line),
-			"object is in the manifests twice, the later one counts")
-	}
-	mirroredAlready := map[key]bool{}
-	for _, i := range items {
-		if i.object == nil {
-			continue
-		}
-		lists[i.object.kind] = append(lists[i.object.kind], i.object)
-		if i.mirrored {
-			mirroredAlready[key{i.id.namespace, i.object.owner}] = true
-		}
-	}
-	for _, i := range items {
-		if i.endpoints != nil && !mirroredAlready[i.id.key] && m.isMirrored(i, items) {
-			for _, slice := range mirror(i.endpoints) {
-				lists[kindSlice] = append(lists[kindSlice], m.convert.convert(slice))
-			}
-		}
-	}
-	slices.SortFunc(lists[kindSlice], func(a, b *object) int { return strings.Compare(a.key.name, b.key.name) })
-	return lists
-}
-
-// isMirrored says whether Kubernetes would mirror the Endpoints of i.
-func (m *manifests) isMirrored(i item, items map[itemID]item) bool {
-	service, exists := items[itemID{"Service", i.id.key}]
-	if exists && service.selects && len(i.endpoints.Subsets) > 0 {
-		m.tell(fmt.Sprintf("%s: %s:%d", i.id, i.file, i.line),
-			"Endpoints of a service with a selector are not read, only its EndpointSlices")
-	}
-	return exists && !service.selects && mirrors(i.endpoints)
 }
 
 // tell logs something about what once.

@@ -260,13 +260,10 @@ func FuzzDecodeFile(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m := newManifests("", (&logs{}).logger())
-		now := &manifest{contents: decodeFile("f", data, m.convert)}
-		m.files["f"] = now
-		for _, list := range m.lists() {
-			for _, o := range list {
-				require.False(t, o.bad)
-				require.NotEmpty(t, o.key.name)
+		for _, i := range decodeFile("f", data, &converter{}).items {
+			require.NotEmpty(t, i.id().name)
+			if i.object != nil {
+				require.False(t, i.object.bad)
 			}
 		}
 	})

@@ -43,18 +43,31 @@ type subsetPort struct {
 	Protocol corev1.Protocol `json:"protocol"`
 }
 
-// mirrors says whether Kubernetes mirrors e, as far as e alone decides: it is not marked
-// against it and is not the record of an election. The Service must exist, too, and have
-// no selector.
-func mirrors(e *endpoints) bool {
-	_, elects := e.Annotations[leaderAnnotation]
-	return !elects && e.Labels[discoveryv1.LabelSkipMirror] != "true"
+// mirrored is what is kept of Endpoints.
+type mirrored struct {
+	key    key
+	slices []*object // none of Endpoints that are never mirrored
+	filled bool      // there are subsets
 }
 
-// mirror makes the slices of e: one for each subset and family of addresses. Unlike the
-// controller's, their number of endpoints is not bounded, since nothing limits an object's
-// size here. Their names cannot be those of slices in a cluster.
-func mirror(e *endpoints) []*discoveryv1.EndpointSlice {
+// mirror converts Endpoints to what Kubernetes makes of them: nothing if they are marked
+// against it or are the record of an election. The Service must exist, too, and have no
+// selector.
+func mirror(e *endpoints, c *converter) *mirrored {
+	m := &mirrored{key: key{e.Namespace, e.Name}, filled: len(e.Subsets) > 0}
+	_, elects := e.Annotations[leaderAnnotation]
+	if !elects && e.Labels[discoveryv1.LabelSkipMirror] != "true" {
+		for _, slice := range mirrorSlices(e) {
+			m.slices = append(m.slices, c.convert(slice))
+		}
+	}
+	return m
+}
+
+// mirrorSlices makes the slices of e: one for each subset and family of addresses. Unlike
+// the controller's, their number of endpoints is not bounded, since nothing limits an
+// object's size here. Their names cannot be those of slices in a cluster.
+func mirrorSlices(e *endpoints) []*discoveryv1.EndpointSlice {
 	var slices []*discoveryv1.EndpointSlice
 	for i := range e.Subsets {
 		subset := &e.Subsets[i]

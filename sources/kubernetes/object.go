@@ -36,10 +36,13 @@ type object struct {
 	key  key
 	// service is the value of a Service, without slices.
 	service sources.Service
+	selects bool // a Service with a selector
 	// owner and slice are what an EndpointSlice says: "" when it has nothing to say here
 	// (no service label, an address type that is not served).
 	owner string
 	slice sources.Slice
+	// fromEndpoints: an EndpointSlice that the cluster had mirrored from Endpoints.
+	fromEndpoints bool
 	// bad: the object could not be understood and is left out; what is held of it stays.
 	bad bool
 	// complaint is what is wrong with the object, "" for most.

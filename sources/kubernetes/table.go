@@ -89,15 +89,38 @@ func (t *table) replace(k kind, list []*object) {
 	t.status.listed(int(k))
 }
 
-// replaceAll takes the whole lists of both kinds as one step, and doubts nothing.
-func (t *table) replaceAll(lists [numKinds][]*object) {
+// change calls f, which may call what is Locked, and pushes what came of it as one step.
+// All that the cluster has is known from the first change on that is whole.
+func (t *table) change(whole bool, f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for k, list := range lists {
-		t.takeListLocked(kind(k), list, 0)
+	f()
+	if whole {
+		for k := range t.kinds {
+			t.kinds[k].listed = true
+		}
+		t.goLiveLocked()
 	}
-	t.goLiveLocked()
 	t.flushLocked()
+}
+
+// objectLocked is what is held of an object, nil for nothing. Its complaint is not kept.
+func (t *table) objectLocked(k kind, id key) *object {
+	if k == kindService {
+		number, found := t.findEntry(id)
+		if !found || !t.entries.at(number).known {
+			return nil
+		}
+		e := t.entries.at(number)
+		return &object{kind: k, key: e.key(), service: t.bareOf(e), selects: e.selects}
+	}
+	number, found := t.findOwner(id)
+	if !found {
+		return nil
+	}
+	e := t.entries.at(number)
+	slice, _ := t.sliceOf(e, id.name)
+	return &object{kind: k, key: key{e.namespace.name, slice.Name()}, owner: e.name, slice: slice}
 }
 
 func (t *table) takeListLocked(k kind, list []*object, guard time.Duration) {
@@ -181,6 +204,7 @@ func (t *table) removeLocked(k kind, id key) {
 func (t *table) setServiceLocked(o *object) {
 	number := t.entryLocked(o.key)
 	e := t.entries.at(number)
+	e.selects = o.selects
 	if e.known && t.bareOf(e) == o.service {
 		return
 	}
@@ -197,7 +221,7 @@ func (t *table) removeServiceLocked(id key) {
 		return
 	}
 	t.openLocked(number).bare = unknownService()
-	t.entries.at(number).known = false
+	t.entries.at(number).known, t.entries.at(number).selects = false, false
 	t.kinds[kindService].count--
 	t.touchLocked(number)
 }
