@@ -69,7 +69,7 @@ func startElsewhere(ctx context.Context, path string, log *slog.Logger) (*elsewh
 		return nil, err
 	}
 	e := &elsewhere{mesh: m}
-	if e.listeners, err = listenDNS(cfg.Listen, m.answers, nil, log); err != nil {
+	if e.listeners, err = listenDNS(cfg.Config, m.answers, nil, log); err != nil {
 		return nil, err
 	}
 	ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))

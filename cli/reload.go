@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -134,5 +135,6 @@ func warnFixed(log *slog.Logger, before, after *config.Config) {
 	warn("listen.admin", before.Listen.Admin != after.Listen.Admin)
 	warn("listen.workers", before.Listen.Workers != after.Listen.Workers)
 	warn("listen.batch", before.Listen.Batch != after.Listen.Batch)
+	warn("server.tcp", !reflect.DeepEqual(before.Server.TCP, after.Server.TCP))
 	warn("staleness.keepShared (of DNS backends)", before.Staleness.KeepShared != after.Staleness.KeepShared)
 }

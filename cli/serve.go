@@ -198,7 +198,7 @@ func start(ctx context.Context, first *loaded, log *slog.Logger) (*running, erro
 // open opens the sockets of DNS and of the admin API.
 func (r *running) open(counted server.SocketMetrics) error {
 	var err error
-	if r.listeners, err = listenDNS(r.first.Listen, r.answers, counted, r.log); err != nil {
+	if r.listeners, err = listenDNS(r.first.Config, r.answers, counted, r.log); err != nil {
 		return fmt.Errorf("%w (--listen chooses another address)", err)
 	}
 	if address := r.first.Listen.Admin; address != "" {
@@ -212,9 +212,9 @@ func (r *running) open(counted server.SocketMetrics) error {
 	return nil
 }
 
-func listenDNS(listen config.Listen, answers *server.Answers, counted server.SocketMetrics, log *slog.Logger) (*server.Listeners, error) {
+func listenDNS(cfg *config.Config, answers *server.Answers, counted server.SocketMetrics, log *slog.Logger) (*server.Listeners, error) {
 	var addresses []netip.AddrPort
-	for _, text := range listen.DNS {
+	for _, text := range cfg.Listen.DNS {
 		address, err := parseListen(text)
 		if err != nil {
 			return nil, fmt.Errorf("listen.dns: %w", err)
@@ -222,8 +222,8 @@ func listenDNS(listen config.Listen, answers *server.Answers, counted server.Soc
 		addresses = append(addresses, address)
 	}
 	return server.Listen(server.Config{
-		Addresses: addresses, NewHandler: answers.NewHandler, Workers: listen.Workers, Batch: listen.Batch,
-		Logger: log, Metrics: counted,
+		Addresses: addresses, NewHandler: answers.NewHandler, Workers: cfg.Listen.Workers, Batch: cfg.Listen.Batch,
+		Limits: limitsOf(cfg), Logger: log, Metrics: counted,
 	})
 }
 

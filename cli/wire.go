@@ -54,6 +54,9 @@ func newMesh(cfg *config.Config, metrics dns.Metrics, log *slog.Logger) (*mesh, 
 		Logger:    log,
 	})
 	m.answers = server.NewAnswers(server.AnswersConfig{Views: m.zones, Fetcher: m.resolver, Logger: log})
+	if err := m.answers.SetRateLimit(rateLimitOf(cfg)); err != nil {
+		return nil, err
+	}
 	m.fleet = newFleet(m.resolver, log)
 	m.fleet.takeOver = m.takeOver
 	return m, nil
@@ -114,6 +117,9 @@ func (m *mesh) touchAsked() {
 func (m *mesh) apply(ctx context.Context, cfg *config.Config, kubeconfig string) error {
 	if err := m.upstreams.SetUpstreams(upstreamsOf(cfg)); err != nil {
 		return fmt.Errorf("upstreams: %w", err)
+	}
+	if err := m.answers.SetRateLimit(rateLimitOf(cfg)); err != nil {
+		return err
 	}
 	plans := m.plans(cfg, kubeconfig)
 	m.fleet.stopOthers(plans)
@@ -256,6 +262,20 @@ func clusterOf(c config.Cluster) resolver.Cluster {
 		out.Reach = resolver.ReachClusterIP
 	}
 	return out
+}
+
+func rateLimitOf(cfg *config.Config) server.RateLimit {
+	r := cfg.Server.RateLimit
+	return server.RateLimit{
+		PerSecond: r.ResponsesPerSecond, Slip: r.Slip, Window: r.Window,
+		IPv4Prefix: r.IPv4Prefix, IPv6Prefix: r.IPv6Prefix, Exempt: r.Exempt,
+	}
+}
+
+// limitsOf are what the sockets bound; the rest has its default.
+func limitsOf(cfg *config.Config) server.Limits {
+	tcp := cfg.Server.TCP
+	return server.Limits{Connections: tcp.Connections, ConnectionsPerPrefix: tcp.ConnectionsPerPrefix, Exempt: tcp.Exempt}
 }
 
 func stalenessOf(s config.Staleness) resolver.Staleness {

@@ -5,6 +5,7 @@
 //	validate.go  what is wrong, all of it, each with file, line, column and field
 //	zones.go     zones: names, the template of the clusters' zones, what shadows what
 //	clusters.go  clusters, patterns, sites
+//	server.go    how questions are answered: rate limits
 //	address.go   addresses to listen on and upstreams to ask
 //	contexts.go  the configuration of those who have none: a kubeconfig's contexts
 //
@@ -25,6 +26,7 @@ import (
 // as they were from the file's folder. It is not changed once it has been returned.
 type Config struct {
 	Listen Listen `yaml:"listen"`
+	Server Server `yaml:"server"`
 	// Site is the cluster or place that this server is in: what "local" means; "" when
 	// nothing says. With clusters it is the name of one of them.
 	Site        string      `yaml:"site"`

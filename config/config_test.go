@@ -120,7 +120,7 @@ func TestParseBroken(t *testing.T) {
 		"listen: [":                           "f.yaml:1:1: not valid YAML or JSON: ",
 		"site: a\n---\nsite: b":               "f.yaml:3:1: a second document: a configuration is one",
 		"[a]":                                 "f.yaml:1:1: want fields (a mapping), got a list",
-		"registryDir: r\nclustres: []":        "f.yaml:2:1: clustres: unknown field; known here: clusters, defaults, equivalence, listen, registryDir, site, staleness, startup, stateDir, upstreams, zones",
+		"registryDir: r\nclustres: []":        "f.yaml:2:1: clustres: unknown field; known here: clusters, defaults, equivalence, listen, registryDir, server, site, staleness, startup, stateDir, upstreams, zones",
 		"registryDir: r\nsite: a\nsite: b":    "f.yaml:3:1: site: given twice, before in line 2",
 		"registryDir: r\nclusters: {name: a}": "f.yaml:2:11: clusters: want a list, got fields (a mapping)",
 	} {
@@ -148,7 +148,7 @@ func TestParseCollectsAllProblems(t *testing.T) {
 	_, problems := Parse("f.yaml", []byte("listen: {dns: [x]}\nnope: 1\nclusters:\n- name: A\n- name: b\n  role: boss\nupstreams: []\nregistryDir: [r]\n"))
 	assert.Equal(t, []string{
 		`f.yaml:1:16: listen.dns[0]: "x": want an IP address and a port ("127.0.0.1:53", "[::1]:53") or a port alone (":53")`,
-		"f.yaml:2:1: nope: unknown field; known here: clusters, defaults, equivalence, listen, registryDir, site, staleness, startup, stateDir, upstreams, zones",
+		"f.yaml:2:1: nope: unknown field; known here: clusters, defaults, equivalence, listen, registryDir, server, site, staleness, startup, stateDir, upstreams, zones",
 		"f.yaml:4:3: clusters[0]: want exactly one of kubeconfig, inCluster and manifests, got 0",
 		`f.yaml:4:9: clusters[0].name: "A": want lower-case letters only: DNS does not tell "a" from it`,
 		"f.yaml:5:3: clusters[1]: want exactly one of kubeconfig, inCluster and manifests, got 0",
@@ -179,6 +179,19 @@ func TestParseProblems(t *testing.T) {
 		{other("listen: {batch: 257}"), "listen.batch: 257: want a number from 0 to 256"},
 		{other(`listen: {dns: [":53"], admin: ":53"}`), "listen.admin: :53 is taken by DNS over TCP (listen.dns[0])"},
 		{other("listen: {admin: x}"), `listen.admin: "x": want`},
+		// server
+		{other("server: {rateLimit: {responsesPerSecond: -1}}"), "f.yaml:2:42: server.rateLimit.responsesPerSecond: -1: want a number from 0 to 1000000"},
+		{other("server: {rateLimit: {responsesPerSecond: 9, slip: 11}}"), "server.rateLimit.slip: 11: want a number from 0 to 10"},
+		{other("server: {rateLimit: {responsesPerSecond: 9, ipv4Prefix: 0}}"), "server.rateLimit.ipv4Prefix: 0: want a number from 1 to 32"},
+		{other("server: {rateLimit: {responsesPerSecond: 9, ipv6Prefix: 129}}"), "server.rateLimit.ipv6Prefix: 129: want a number from 1 to 128"},
+		{other("server: {rateLimit: {responsesPerSecond: 9, window: 0s}}"), "server.rateLimit.window: 0s: want more than 0s, 1m0s at most"},
+		{other("server: {rateLimit: {responsesPerSecond: 9, window: 61s}}"), "server.rateLimit.window: 1m1s: want"},
+		{other("server: {rateLimit: {responsesPerSecond: 9, exempt: [10.0.0.1/8]}}"), "server.rateLimit.exempt[0]: 10.0.0.1/8 has bits set beyond its length: want 10.0.0.0/8"},
+		{other("server: {rateLimit: {responsesPerSecond: 9, exempt: [10.0.0.1]}}"), "server.rateLimit.exempt[0]: "},
+		{other("server: {rateLimit: {responsesPerSecond: 9, exempts: []}}"), "server.rateLimit.exempts: unknown field"},
+		{other("server: {tcp: {connections: -1}}"), "server.tcp.connections: -1: want a number from 0 to 1000000"},
+		{other("server: {tcp: {connectionsPerPrefix: 1000001}}"), "server.tcp.connectionsPerPrefix: 1000001: want"},
+		{other("server: {tcp: {exempt: [10.0.0.1/8]}}"), "server.tcp.exempt[0]: 10.0.0.1/8 has bits set"},
 		// site
 		{"site: c\nclusters: [" + a + ", " + b + "]", `f.yaml:1:7: site: "c" is no cluster's name: want one of a, b`},
 		{other("site: We st"), `site: "We st": want lower-case labels`},
@@ -283,6 +296,7 @@ func TestParseWarnings(t *testing.T) {
 		{cluster("reach: nodePort"), "clusters[0].reach: warning: not yet effective"},
 		{cluster("reach: gateway"), "clusters[0].reach: warning: not yet effective"},
 		{cluster("gateways: [10.0.0.1]"), "clusters[0].gateways: warning: not yet effective"},
+		{"registryDir: r\nserver: {rateLimit: {slip: 1}}", "server.rateLimit: warning: responsesPerSecond is 0: nothing is limited"},
 		{"registryDir: r\ndefaults: {locality: prefer}", "defaults.locality: warning: not yet effective"},
 		{"registryDir: r\nzones: {mesh: dev}", "zones.mesh: warning: dev is a real top-level domain or public suffix"},
 		// DNS_RULES 15

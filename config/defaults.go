@@ -36,6 +36,14 @@ const (
 	// Long enough for a first list of a large cluster, short enough for a rollout.
 	defaultGrace = 60 * time.Second
 
+	// What BIND, NSD and Knot DNS take: every second reply above the rate, and what one
+	// customer of a network provider is often given (RFC 6177 for IPv6).
+	defaultSlip       = 2
+	defaultIPv4Prefix = 24
+	defaultIPv6Prefix = 56
+	// One second's replies at once: clients that start together are no flood.
+	defaultRateWindow = time.Second
+
 	defaultLabel = "meshdns.io/equivalent-to"
 )
 
@@ -46,6 +54,9 @@ func defaultExclude() []string { return []string{"default/kubernetes", "kube-sys
 func Default() *Config {
 	return &Config{
 		Listen: Listen{DNS: []string{defaultListenDNS}, Admin: defaultListenAdmin, Batch: defaultBatch},
+		Server: Server{RateLimit: RateLimit{
+			Slip: defaultSlip, IPv4Prefix: defaultIPv4Prefix, IPv6Prefix: defaultIPv6Prefix, Window: defaultRateWindow,
+		}},
 		Zones: Zones{
 			Mesh: names.MustParse(defaultMesh), Global: names.MustParse(defaultGlobal),
 			ClusterSet: names.MustParse(defaultClusterSet), PerCluster: defaultPerCluster,

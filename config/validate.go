@@ -52,6 +52,7 @@ func (v *validator) notNegative(path string, d time.Duration) {
 func (v *validator) validate() {
 	c := v.cfg
 	v.listen()
+	v.server()
 	v.upstreams()
 	v.clusters()
 	v.site()

@@ -34,6 +34,11 @@ func (c *counted) Durations() ([]float64, []uint64, float64) {
 func (c *counted) Panics() uint64    { return c.panics }
 func (c *counted) Oversized() uint64 { return 2 }
 
+func (c *counted) RateLimited(each func(action string, n uint64)) {
+	each("truncated", 3)
+	each("dropped", 4)
+}
+
 func (c *counted) Servfails(each func(reason string, n uint64)) {
 	each("not_ready", 5)
 	each("panic", 1)
@@ -84,6 +89,10 @@ meshdns_oversized_total 2
 # HELP meshdns_panics_total Questions whose handling ended in a panic; each was answered SERVFAIL.
 # TYPE meshdns_panics_total counter
 meshdns_panics_total 1
+# HELP meshdns_rate_limited_total Answers over UDP above the rate limit of the client's prefix, by what became of them: truncated or dropped.
+# TYPE meshdns_rate_limited_total counter
+meshdns_rate_limited_total{action="dropped"} 4
+meshdns_rate_limited_total{action="truncated"} 3
 # HELP meshdns_request_duration_seconds Time from a question's arrival to its answer.
 # TYPE meshdns_request_duration_seconds histogram
 meshdns_request_duration_seconds_bucket{le="0.001"} 2

@@ -16,6 +16,9 @@ type Queries interface {
 	// Servfails calls each with how many questions were answered SERVFAIL for a reason,
 	// one of a closed set.
 	Servfails(each func(reason string, n uint64))
+	// RateLimited calls each with how many replies the rate limit kept back, by what became
+	// of them: "truncated" (sent without records) or "dropped".
+	RateLimited(each func(action string, n uint64))
 	// Panics is how many questions ended in a panic that was caught.
 	Panics() uint64
 	// Oversized is how many answers did not fit into a TCP message.
@@ -32,6 +35,8 @@ var (
 		"Questions answered SERVFAIL, by why.", "reason")
 	oversizedDesc = desc("meshdns_oversized_total",
 		"Answers over TCP that were cut at 65,535 bytes.")
+	limitedDesc = desc("meshdns_rate_limited_total",
+		"Answers over UDP above the rate limit of the client's prefix, by what became of them: truncated or dropped.", "action")
 	panicsDesc = desc("meshdns_panics_total",
 		"Questions whose handling ended in a panic; each was answered SERVFAIL.")
 )
@@ -52,6 +57,7 @@ func (*server) Describe(ch chan<- *prometheus.Desc) {
 	ch <- durationDesc
 	ch <- servfailDesc
 	ch <- oversizedDesc
+	ch <- limitedDesc
 	ch <- panicsDesc
 }
 
@@ -60,6 +66,9 @@ func (s *server) Collect(ch chan<- prometheus.Metric) {
 	s.collectRequests(ch)
 	s.queries.Servfails(func(reason string, n uint64) {
 		ch <- counter(servfailDesc, float64(n), reason)
+	})
+	s.queries.RateLimited(func(action string, n uint64) {
+		ch <- counter(limitedDesc, float64(n), action)
 	})
 	ch <- counter(oversizedDesc, float64(s.queries.Oversized()))
 	ch <- histogram(s.queries.Durations())

@@ -205,9 +205,8 @@ func checkRRsets(_ *question, r *reply) error {
 
 // checkNegative: one SOA, at the question or above it, TTL as its MINIMUM (DNS_RULES 4).
 func checkNegative(q *question, r *reply) error {
-	negative := r.msg.Rcode == dns.RcodeNameError ||
-		r.msg.Rcode == dns.RcodeSuccess && len(r.msg.Answer) == 0 && !r.msg.Truncated
-	if !negative || len(r.msg.Answer) > 0 {
+	negative := r.msg.Rcode == dns.RcodeNameError || r.msg.Rcode == dns.RcodeSuccess
+	if !negative || len(r.msg.Answer) > 0 || r.msg.Truncated { // cut: the SOA comes over TCP
 		return nil
 	}
 	if len(r.msg.Ns) != 1 {

@@ -33,6 +33,7 @@ type ahead struct {
 func (h *handler) Begin(queries [][]byte) {
 	b := &h.batch
 	b.began = time.Now()
+	h.takeRate()
 	for len(b.queries) < len(queries) {
 		b.queries = append(b.queries, ahead{})
 	}

@@ -22,7 +22,9 @@ func (h *handler) compose(out, query []byte, view *zones.View) []byte {
 	if r.data {
 		msg, additional = h.records(msg, room, view)
 	}
+	h.optAt = 0
 	if h.q.opt.present {
+		h.optAt = len(msg)
 		msg = appendOPT(msg, &h.q.opt, h.size, r.rcode, r.ede, r.limit)
 		additional++
 	}

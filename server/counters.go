@@ -63,6 +63,7 @@ type shard struct {
 	durations [len(durationBounds) + 1]atomic.Uint64
 	total     atomic.Int64 // nanoseconds
 	servfail  [reasons]atomic.Uint64
+	limited   [dropped + 1]atomic.Uint64 // by fate
 }
 
 // tally counts requests under one list of zones: slot 0 is outside of all, a zone has
@@ -260,6 +261,20 @@ func (c *Counters) Servfails(f func(reason string, n uint64)) {
 			n += s.servfail[r].Load()
 		}
 		f(reasonLabels[r], n)
+	}
+}
+
+// RateLimited calls f with the number of replies that the rate limit kept back, by what became
+// of them: "truncated" or "dropped". Requests counts them too.
+func (c *Counters) RateLimited(f func(action string, n uint64)) {
+	for i, action := range [...]string{truncated: "truncated", dropped: "dropped"} {
+		n := uint64(0)
+		for _, s := range c.shards {
+			n += s.limited[i].Load()
+		}
+		if action != "" {
+			f(action, n)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -25,6 +26,7 @@ type Answers struct {
 	counts  *Counters
 	seed    func() (uint64, uint64)
 	over    *oversized
+	limits  *rateLimits
 }
 
 // AnswersConfig is what Answers are made of.
@@ -35,6 +37,8 @@ type AnswersConfig struct {
 	// passes every path with an IPv6 MTU of 1280 unfragmented.
 	UDPSize uint16
 	Logger  *slog.Logger
+	// Now is the clock of the rate limit (SetRateLimit); nil: the system's.
+	Now func() time.Time
 	// Seed seeds each Handler's random numbers; nil: from the system.
 	Seed func() (uint64, uint64)
 }
@@ -52,9 +56,12 @@ func NewAnswers(c AnswersConfig) *Answers {
 	if c.Seed == nil {
 		c.Seed = func() (uint64, uint64) { return rand.Uint64(), rand.Uint64() }
 	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	return &Answers{
 		views: c.Views, fetcher: c.Fetcher, size: c.UDPSize, log: c.Logger,
-		counts: newCounters(), seed: c.Seed, over: newOversized(c.Logger),
+		counts: newCounters(), seed: c.Seed, over: newOversized(c.Logger), limits: &rateLimits{now: c.Now},
 	}
 }
 
@@ -81,10 +88,21 @@ type handler struct {
 	writer zones.Writer
 	reply  reply
 	batch  batch
+	rate   rate
+	optAt  int // where the reply at hand has its OPT; 0: it has none
 }
 
 // Handle implements Handler.
-func (h *handler) Handle(i int, out []byte, t *Transport) (msg []byte, verdict Verdict) {
+func (h *handler) Handle(i int, out []byte, t *Transport) ([]byte, Verdict) {
+	msg, verdict := h.handleOne(i, out, t)
+	if h.rate.limiter != nil && verdict == Reply {
+		return h.limited(msg, h.batch.queries[i].packet, t, false)
+	}
+	return msg, verdict
+}
+
+// handleOne is Handle without the rate limit.
+func (h *handler) handleOne(i int, out []byte, t *Transport) (msg []byte, verdict Verdict) {
 	a := &h.batch.queries[i]
 	h.q = &a.q
 	defer func() {
@@ -168,6 +186,7 @@ func (r *reply) take(a *zones.Answer) {
 // panicked is the SERVFAIL of a query that made us fail (DNS_RULES 38).
 func (h *handler) panicked(out, query []byte, r any) ([]byte, Verdict) {
 	h.counts.panics.Add(1)
+	h.optAt = 0
 	h.log.Error("query handling panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 	if len(query) < headerSize {
 		return nil, Drop
@@ -179,6 +198,7 @@ func (h *handler) panicked(out, query []byte, r any) ([]byte, Verdict) {
 		msg[5] = 1
 	}
 	if h.q.opt.present {
+		h.optAt = len(msg)
 		msg = appendOPT(msg, &h.q.opt, h.size, dns.RcodeServerFailure, edeNone, len(msg)+optSize)
 		msg[11] = 1
 	}

@@ -124,7 +124,9 @@ func (h *handler) quick(out, query []byte, q *question, view *zones.View, p Prot
 	w.Msg[2], w.Msg[3] = bitQR|bitAA|query[2]&bitRD, 0
 	binary.BigEndian.PutUint64(w.Msg[4:], 1<<48|uint64(count)<<32)
 	w.WriteQuick(&h.answer)
+	h.optAt = 0
 	if q.opt.present {
+		h.optAt = len(w.Msg)
 		w.Msg[11] = 1
 		w.Msg = appendOPT(w.Msg, &q.opt, h.size, dns.RcodeSuccess, edeNone, 0)
 	}

@@ -26,15 +26,17 @@ type bothPaths struct {
 
 func (b *bothPaths) Handle(i int, out []byte, t *Transport) ([]byte, Verdict) {
 	*b.general.writer.Rand = *b.writer.Rand
-	msg, verdict := b.handler.Handle(i, out, t)
+	msg, verdict := b.handleOne(i, out, t)
 	g, a := b.general, &b.batch.queries[i]
 	g.q = &g.spare
 	want, wanted := g.handle(b.out, a.packet, b.batch.view, t, false)
-	if g.answer.CountsDown() { // the clock may have moved in between
-		return msg, verdict
-	}
-	if verdict != wanted || !bytes.Equal(msg, want) {
+	// Where TTLs count down, the clock may have moved in between.
+	differ := !g.answer.CountsDown() && (verdict != wanted || !bytes.Equal(msg, want))
+	if differ {
 		panic(fmt.Sprintf("the paths differ for %x: fast %d %x, general %d %x", a.packet, verdict, msg, wanted, want))
+	}
+	if b.rate.limiter != nil && verdict == Reply {
+		return b.limited(msg, a.packet, t, false)
 	}
 	return msg, verdict
 }

@@ -7,7 +7,9 @@
 // path, which would give the same bytes (paths_both.go): header, question and OPT are
 // checked in place, the name is lower-cased (question.go) → the View is asked (handler.go) → header, question
 // as it came, records and OPT are put together (compose.go, edns.go) within what the transport and the
-// client allow (truncate.go; zones/write.go stops there, compose.go sets TC) → the socket sends
+// client allow (truncate.go; zones/write.go stops there, compose.go sets TC) → with a rate limit
+// in force, a UDP reply is put on the account of the client's prefix and may be cut or dropped
+// (ratelimit.go, ratelimit_accounts.go, ratelimit_reply.go) → the socket sends
 // the reply (tcp_write.go writes pipelined ones in one go). A question for a name whose
 // locator was never asked waits in a goroutine of its own (udp_waiting.go, tcp_waiting.go)
 // for the first lookup (waiting.go). Counters that the query path fills are in counters.go.

@@ -26,6 +26,7 @@ func (h *handler) HandleWaiting(ctx context.Context, out, query []byte, t *Trans
 	}()
 	start := time.Now()
 	h.q = &h.spare
+	h.takeRate()
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	for ctx.Err() == nil {
@@ -42,6 +43,9 @@ func (h *handler) HandleWaiting(ctx context.Context, out, query []byte, t *Trans
 	}
 	h.batch.flush()
 	h.shard.observe(time.Since(start), 1)
+	if h.rate.limiter != nil && verdict == Reply {
+		return h.limited(msg, query, t, false)
+	}
 	return msg, verdict
 }
 
