@@ -90,6 +90,7 @@ func (r *reloader) reread(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.log.Info("reading the configuration again")
+	r.problem = "" // who asks is told, if it is what was told before
 	r.takeLocked(ctx, r.load)
 }
 

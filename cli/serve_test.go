@@ -164,6 +164,8 @@ func TestBadConfigurationChangesNothing(t *testing.T) {
 	}
 	refused("clusters: [{name: west, manifest: west}]\n", "clusters[0].manifest", "unknown field")
 	refused("\n", "the configuration file is empty")
+	s.signals <- syscall.SIGHUP
+	_, next = s.stderr.await(next, "changed configuration refused", "is empty") // who asks is told again
 
 	require.NoError(t, os.Remove(f.path("meshdns.yaml")))
 	_, next = s.stderr.await(next, "changed configuration refused", "no such file")
@@ -171,7 +173,7 @@ func TestBadConfigurationChangesNothing(t *testing.T) {
 	f.write("meshdns.yaml", westOnly)
 	eventually(t, "a good one again", s.answers(global, "192.0.2.1"))
 	eventually(t, "metric", func() bool { return strings.Contains(s.metrics(), "meshdns_config_valid 1\n") })
-	assert.Contains(t, s.metrics(), `meshdns_config_reloads_total{result="refused"} 3`)
+	assert.Contains(t, s.metrics(), `meshdns_config_reloads_total{result="refused"} 4`)
 	assert.Contains(t, s.metrics(), `meshdns_config_reloads_total{result="taken"} 1`)
 }
 

@@ -74,8 +74,19 @@ func (dec *decoder) scalar(path string, n *yaml.Node, set func() error) {
 		return
 	}
 	if err := set(); err != nil {
-		dec.errorf(n, path, "%v", err)
+		dec.errorf(n, path, "%s", withoutCall(err.Error()))
 	}
+}
+
+// withoutCall is an error's text without the name of the Go function that made it, which
+// says nothing to whoever wrote the file: netip.ParsePrefix("x"): why → "x": why.
+func withoutCall(text string) string {
+	name, rest, ok := strings.Cut(text, "(")
+	argument, why, found := strings.Cut(rest, "): ")
+	if !ok || !found || strings.ContainsAny(name, " \"") || !strings.Contains(name, ".") {
+		return text
+	}
+	return argument + ": " + why
 }
 
 func (dec *decoder) list(path string, n *yaml.Node, out reflect.Value) {

@@ -102,7 +102,7 @@ func TestDecodeProblems(t *testing.T) {
 		"signed range":        {"small: 128", "f.yaml:1:8: small: 128 is out of range: -128 to 127"},
 		"beyond 64 bits":      {"big: 18446744073709551616", "f.yaml:1:6: big: 18446744073709551616 is out of range: 0 to 18446744073709551615"},
 		"duration":            {"wait: 5", "f.yaml:1:7: wait: want a duration such as 5s, 10m or 24h, got the number 5"},
-		"own type":            {"prefix: 10.0.0.0", "f.yaml:1:9: prefix: netip.ParsePrefix"},
+		"own type":            {"prefix: 10.0.0.0", "f.yaml:1:9: prefix: \"10.0.0.0\": no '/'"},
 		"twice":               {"text: a\nport: 1\ntext: b", "f.yaml:3:1: text: given twice, before in line 1"},
 		"twice in labels":     {"labels: {a.b: c, a.b: d}", `f.yaml:1:18: labels["a.b"]: given twice, before in line 1`},
 		"empty entry":         {"list: [a, ~]", "f.yaml:1:11: list[1]: empty entry in a list"},

@@ -114,7 +114,7 @@ meshdns_servfail_total{reason="panic"} 1
 
 func TestSources(t *testing.T) {
 	want := `
-# HELP meshdns_endpoints Endpoints by cluster and state.
+# HELP meshdns_endpoints Endpoints by cluster and state, those included that the cluster may not serve (meshdns_source_refused_endpoints).
 # TYPE meshdns_endpoints gauge
 meshdns_endpoints{cluster="east",state="notReady"} 1
 meshdns_endpoints{cluster="east",state="ready"} 4

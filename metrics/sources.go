@@ -30,7 +30,7 @@ var (
 	sourceRefusedDesc = desc("meshdns_source_refused_endpoints",
 		"Endpoints of the source that are left out because it may not serve them.", "source")
 	endpointsDesc = desc("meshdns_endpoints",
-		"Endpoints by cluster and state.", "cluster", "state")
+		"Endpoints by cluster and state, those included that the cluster may not serve (meshdns_source_refused_endpoints).", "cluster", "state")
 )
 
 // sources reads Sources.

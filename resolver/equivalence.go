@@ -24,6 +24,14 @@ func (s *Snapshot) Equivalent(g *Group, out []Named) []Named {
 	return out
 }
 
+// OfSet is Equivalent without the services of federated clusters, which have no part in the
+// aggregate whatever they are called.
+func (s *Snapshot) OfSet(g *Group) []Named {
+	return slices.DeleteFunc(s.Equivalent(g, nil), func(m Named) bool {
+		return s.Clusters[m.Cluster].Role == Federated
+	})
+}
+
 // Excluded says that the configuration keeps a service name out of the aggregate.
 func (s *Settings) Excluded(name ServiceName) bool {
 	return len(s.Equivalence.Exclude) > 0 && matchAny(s.Equivalence.Exclude, name.String())

@@ -212,10 +212,18 @@ func (e *explainer) equivalent() {
 		e.step("no service is equivalent to %s (equivalence.match: %s)", e.service, s.Settings.Equivalence.Match)
 		return
 	}
-	e.step("equivalent by %s: %s", s.Settings.Equivalence.Match, strings.Join(s.Backends(members), ", "))
+	if set := s.OfSet(e.group); len(set) == 0 {
+		e.step("no service of the set is equivalent to %s (equivalence.match: %s)", e.service, s.Settings.Equivalence.Match)
+	} else {
+		e.step("equivalent by %s: %s", s.Settings.Equivalence.Match, strings.Join(s.Backends(set), ", "))
+	}
 	for i := range members {
 		c := &s.Clusters[members[i].Cluster]
-		e.step("cluster %s: role %s, reach %s", c.Name, c.Role, c.Reach)
+		step := fmt.Sprintf("cluster %s: role %s, reach %s", c.Name, c.Role, c.Reach)
+		if c.Role == resolver.Federated {
+			step += "; no part of the aggregate"
+		}
+		e.step("%s", step)
 	}
 	e.steps(s.Conflicts(e.group))
 }

@@ -122,7 +122,7 @@ func (v *View) meshService(m *resolver.Mesh) api.Service {
 func (v *View) aggregateService(z *Zone, g *resolver.Group) (api.Service, bool) {
 	var sel resolver.Selection
 	v.snapshot.Aggregate(g, &sel)
-	members := v.snapshot.Equivalent(g, nil)
+	members := v.snapshot.OfSet(g)
 	if len(members) == 0 || !sel.Exists && !sel.Usable() {
 		return api.Service{}, false
 	}
@@ -157,10 +157,14 @@ func orEmpty(s []string) []string {
 	return s
 }
 
-// tally counts addresses: one that several sites have is one.
+// tally counts addresses: one that several sites have is one, and those of federated clusters
+// are none of the name's.
 func tally(rows []resolver.Row) (ready, total int) {
 	in := map[netip.Addr]bool{}
 	for i := range rows {
+		if rows[i].Reason == resolver.FederatedCluster {
+			continue
+		}
 		in[rows[i].Address] = in[rows[i].Address] || rows[i].Reason.In()
 	}
 	for _, answered := range in {
