@@ -9,6 +9,7 @@
 //	admin.go   the routes
 //	health.go  /healthz, /readyz
 //	apiv1.go   /api/v1/…, JSON as package api draws it
+//	export.go  /api/v1/zones/{zone}, the one that is a zone file
 //	page.go    / and /explain, the pages for people (templates in page/)
 //
 // Paths and JSON fields are a contract with programs outside of the project: they may be
@@ -17,6 +18,7 @@ package admin
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -85,6 +87,9 @@ type State struct {
 // Zones lists the zones that the server is authoritative for.
 type Zones interface {
 	Zones() []Zone
+	// Export writes a zone (its name without final dot) as a zone file. found is false, and
+	// nothing has been written, when there is no such zone; otherwise an error is one of w.
+	Export(w io.Writer, zone string) (found bool, err error)
 }
 
 // Zone is one row of the status page.
@@ -127,6 +132,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("/api/v1/services/{name}", s.service)
 	mux.HandleFunc("/api/v1/sources", s.sources)
 	mux.HandleFunc("/api/v1/explain", s.explain)
+	mux.HandleFunc("/api/v1/zones/{zone}", s.export)
 	mux.HandleFunc("/api/", s.noSuchPath)
 	mux.HandleFunc("/style.css", s.style)
 	mux.HandleFunc("/explain", s.explainPage)

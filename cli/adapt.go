@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"slices"
 	"time"
 
@@ -52,6 +53,15 @@ func (m shownMesh) Zones() []admin.Zone {
 		list = append(list, admin.Zone{Name: z.Name.Text(), Serial: z.Serial})
 	}
 	return list
+}
+
+// Export implements admin.Zones.
+func (m shownMesh) Export(w io.Writer, zone string) (found bool, err error) {
+	name, err := names.Parse(zone)
+	if err != nil {
+		return false, nil
+	}
+	return m.zones.View().Export(w, name)
 }
 
 // Explain implements admin.Explainer.

@@ -31,7 +31,7 @@ func newAdminClient(text string) (*adminClient, error) {
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, usagef("--admin %q is not a URL such as %s", text, defaultAdmin)
 	}
-	return &adminClient{base: base, http: http.Client{Timeout: adminTimeout}}, nil
+	return &adminClient{base: base}, nil
 }
 
 // refusal is the admin API's answer to a request that it does not like.
@@ -45,16 +45,13 @@ func (r *refusal) Error() string { return r.message }
 // get decodes the JSON answer of a path into into. A code other than 200 and those in
 // alsoFine is a *refusal.
 func (c *adminClient) get(ctx context.Context, path string, query url.Values, into any, alsoFine ...int) error {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
 	target := c.base.JoinPath(path)
 	target.RawQuery = query.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	response, err := c.ask(ctx, target, "application/json")
 	if err != nil {
 		return err
-	}
-	request.Header.Set("Accept", "application/json")
-	response, err := c.http.Do(request)
-	if err != nil {
-		return fmt.Errorf("asking the admin API (is the server running? --admin says where): %w", err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
@@ -64,20 +61,59 @@ func (c *adminClient) get(ctx context.Context, path string, query url.Values, in
 	return c.decode(target, response, body, into, alsoFine)
 }
 
+// copy writes what a path answers, of any size, to w. A code other than 200 is a *refusal.
+func (c *adminClient) copy(ctx context.Context, path, mediaType string, w io.Writer) error {
+	target := c.base.JoinPath(path)
+	response, err := c.ask(ctx, target, mediaType)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+		if err != nil {
+			return fmt.Errorf("reading the answer of %s: %w", target, err)
+		}
+		return refused(target, response, body)
+	}
+	if _, err := io.Copy(w, response.Body); err != nil {
+		return fmt.Errorf("passing on the answer of %s: %w", target, err)
+	}
+	return nil
+}
+
+func (c *adminClient) ask(ctx context.Context, target *url.URL, mediaType string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", mediaType)
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("asking the admin API (is the server running? --admin says where): %w", err)
+	}
+	return response, nil
+}
+
 func (c *adminClient) decode(target *url.URL, response *http.Response, body []byte, into any, alsoFine []int) error {
 	fine := response.StatusCode == http.StatusOK
 	for _, code := range alsoFine {
 		fine = fine || response.StatusCode == code
 	}
 	if !fine {
-		var said struct{ Error string }
-		if json.Unmarshal(body, &said) != nil || said.Error == "" {
-			said.Error = fmt.Sprintf("%s answered %s: is this a meshdns admin API?", target, response.Status)
-		}
-		return &refusal{code: response.StatusCode, message: said.Error}
+		return refused(target, response, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		return fmt.Errorf("%s did not answer with JSON (is this a meshdns admin API?): %w", target, err)
 	}
 	return nil
+}
+
+// refused is what an answer says that is not fine.
+func refused(target *url.URL, response *http.Response, body []byte) error {
+	var said struct{ Error string }
+	if json.Unmarshal(body, &said) != nil || said.Error == "" {
+		said.Error = fmt.Sprintf("%s answered %s: is this a meshdns admin API?", target, response.Status)
+	}
+	return &refusal{code: response.StatusCode, message: said.Error}
 }

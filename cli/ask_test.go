@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -27,6 +28,14 @@ func (s *shown) Services(admin.Query) api.Services      { return api.Services{} 
 func (s *shown) Service(string) (_ api.Service, _ bool) { return }
 func (s *shown) State() admin.State                     { return s.state }
 func (s *shown) Zones() []admin.Zone                    { return nil }
+
+func (s *shown) Export(w io.Writer, zone string) (bool, error) {
+	if zone != "mesh" {
+		return false, nil
+	}
+	_, err := io.WriteString(w, "; zone mesh.\n")
+	return true, err
+}
 
 func (s *shown) Explain(_ context.Context, q admin.Question) (api.Explanation, error) {
 	if q.Type == "BOGUS" {
@@ -104,6 +113,11 @@ func TestExplain(t *testing.T) {
 	assert.Len(t, e["endpoints"], 2)
 }
 
+func TestExport(t *testing.T) {
+	url := startAdmin(t, &shown{})
+	assert.Equal(t, ran{stdout: "; zone mesh.\n"}, run(t, "export", "mesh.", "--admin", url))
+}
+
 func TestAskingFails(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
@@ -120,6 +134,10 @@ func TestAskingFails(t *testing.T) {
 		{[]string{"status", "--admin", gone.URL}, 1, "is the server running? --admin says where"},
 		{[]string{"status", "--admin", other.URL}, 1, "did not answer with JSON"},
 		{[]string{"explain", "foo.mesh", "--admin", notFound.URL}, 1, "is this a meshdns admin API?"},
+		{[]string{"export", "mesh", "--admin", gone.URL}, 1, "is the server running? --admin says where"},
+		{[]string{"export", "mesh", "--admin", notFound.URL}, 1, "is this a meshdns admin API?"},
+		{[]string{"export", "foo.mesh", "--admin", mesh}, 1, `no zone "foo.mesh" is served here`},
+		{[]string{"export", "foo..mesh", "--admin", mesh}, 2, "foo..mesh"},
 		{[]string{"explain", "foo.mesh", "bogus", "--admin", mesh}, 2, `type: "BOGUS" is no record type`},
 	}
 	for _, test := range tests {

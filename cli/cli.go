@@ -21,8 +21,8 @@
 //	glue.go       addresses of the name servers of our own zones
 //	demo.go       serve --demo
 //
-// One file for each other command: check.go, resolve.go, explain.go, status.go,
-// version.go; explain and status ask a running server (adminclient.go).
+// One file for each other command: check.go, resolve.go, explain.go, export.go, status.go,
+// version.go; explain, export and status ask a running server (adminclient.go).
 package cli
 
 import (
@@ -70,7 +70,7 @@ To see it at work without a cluster: meshdns serve --demo`,
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	root.AddCommand(
-		newServe(env.Signals), newCheck(), newResolve(), newExplain(), newStatus(), newVersion(),
+		newServe(env.Signals), newCheck(), newResolve(), newExplain(), newExport(), newStatus(), newVersion(),
 	)
 	return root
 }

@@ -213,4 +213,24 @@ func (p part) hasProtocol(protocol []byte) bool {
 	return false
 }
 
+// eachPort calls f with every named port of the part, without the underscores.
+func (p part) eachPort(f func(name, protocol string)) {
+	at := binary.LittleEndian.Uint32(p[pPorts:])
+	for n := binary.LittleEndian.Uint32(p[pPorts+4:]); n > 0; n-- {
+		port := p[at:]
+		end := portHeader + int(port[1])
+		f(string(port[portHeader:end]), protocolLabel(port[0]))
+		at += uint32(end)
+	}
+}
+
+// eachHost calls f with every host of the part, in no order that means anything.
+func (p part) eachHost(f func(host)) {
+	for table := list(p, pHosts, 4); len(table) > 0; table = table[4:] {
+		if offset := binary.LittleEndian.Uint32(table); offset != 0 {
+			f(p.hostAt(offset))
+		}
+	}
+}
+
 func protocolLabel(p byte) string { return [...]string{"tcp", "udp", "sctp"}[p] }

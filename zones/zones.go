@@ -18,5 +18,6 @@
 // One entry holds all that is said of one service: the aggregate, and each cluster's own.
 // Hosts, ports and glue are found inside of it, so that one change touches one entry.
 //
-// explain.go says in words what lookup.go does; list.go is the catalogue.
+// explain.go says in words what lookup.go does; list.go is the catalogue; export.go writes
+// a zone as a zone file.
 package zones
