@@ -228,15 +228,16 @@ func (to fanTarget) untilItWaits(c *dns.Conn, name string) (sent time.Time, err 
 // answered with "no such name".
 func (to fanTarget) waits(c *dns.Conn, name string) (bool, error) {
 	for deadline := time.Now().Add(answeredWithin); time.Now().Before(deadline); {
-		if _, asked := to.upstream.names.Load(locator(0, name) + "."); asked {
-			return true, nil
-		}
+		_, asked := to.upstream.names.Load(locator(0, name) + ".")
 		if err := c.SetReadDeadline(time.Now().Add(accepted)); err != nil {
 			return false, err
 		}
-		reply, err := c.ReadMsg()
+		reply, err := c.ReadMsg() // an answer of before the document may be there even now
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
+			if asked {
+				return true, nil
+			}
 		case err != nil:
 			return false, err
 		case reply.Rcode != dns.RcodeNameError:
