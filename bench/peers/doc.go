@@ -10,6 +10,7 @@
 //	kubernetes.go  the same for CoreDNS and this server on one real API server, and memory
 //	changes.go     a server with 1,000,000 endpoints under load while its data change
 //	startup.go     time and memory of a start with 1,000,000 endpoints, and from an API server
+//	tcp.go         bad clients over TCP (tcp_clients.go), with NSD, Knot, BIND and this server
 //	fanout.go      the first question for a name that no backend was asked for before
 //
 // Under load: each server is started (servers.go and one file for each), asked for names

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // options are the flags.
@@ -25,11 +26,13 @@ type options struct {
 	corednsProcs, liveProcs           int
 	changeRate, probeRate             int
 	askers, upstreamMillis, fanRounds int
+	idle, pipelined                   int
+	patience                          time.Duration
 }
 
 // experiments are what -only chooses from, in the order in which they run.
 func experiments() []string {
-	return []string{"load", "kubernetes", "changes", "startup", "api-startup", "fanout"}
+	return []string{"load", "kubernetes", "changes", "startup", "api-startup", "fanout", "tcp"}
 }
 
 // list is a flag of names with commas between them.
@@ -75,6 +78,9 @@ func parseFlags(args []string) (options, error) {
 	flags.IntVar(&o.askers, "askers", 1_000, "clients at one time in the fanout experiment")
 	flags.IntVar(&o.upstreamMillis, "upstream-ms", 20, "milliseconds that each upstream answer takes in the fanout experiment")
 	flags.IntVar(&o.fanRounds, "fanout-names", 20, "names asked for the first time in the fanout experiment")
+	flags.IntVar(&o.idle, "idle", 10_000, "idle connections of the tcp experiment")
+	flags.IntVar(&o.pipelined, "pipelined", 1_000, "questions in one write in the tcp experiment")
+	flags.DurationVar(&o.patience, "patience", 35*time.Second, "how long the tcp experiment waits for a bad client to be cut off")
 	err := flags.Parse(args)
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("%q is no flag", flags.Arg(0))
@@ -90,7 +96,7 @@ func (o options) need() need {
 	load := slices.Contains(o.only, "load")
 	cluster := slices.Contains(o.only, "kubernetes") || slices.Contains(o.only, "api-startup")
 	return need{
-		packages: load || slices.Contains(o.only, "kubernetes") || slices.Contains(o.only, "changes"),
+		packages: load || slices.Contains(o.only, "tcp") || slices.Contains(o.only, "kubernetes") || slices.Contains(o.only, "changes"),
 		coredns:  load && slices.Contains(o.servers, "coredns") || slices.Contains(o.only, "kubernetes"),
 		cluster:  cluster,
 	}
@@ -149,13 +155,21 @@ func inside(ctx context.Context, o options, dir string) error {
 	return l.run(ctx)
 }
 
+// needed are the servers of a run.
+func (o options) needed() []string {
+	if slices.Contains(o.only, "tcp") {
+		return append(slices.Clone(o.servers), tcpServers...)
+	}
+	return o.servers
+}
+
 func (l *lab) run(ctx context.Context) error {
-	if missing := l.bin.missing(l.servers); len(missing) > 0 && l.need().packages {
+	if missing := l.bin.missing(l.needed()); len(missing) > 0 && l.need().packages {
 		return fmt.Errorf("missing: %s (hack/tools peers installs them as root; -servers leaves servers out)", strings.Join(missing, ", "))
 	}
 	all := map[string]func(context.Context) error{
 		"load": l.runLoad, "kubernetes": l.runKubernetes, "changes": l.runChanges,
-		"startup": l.runStartup, "api-startup": l.runAPIStartup, "fanout": l.runFanout,
+		"startup": l.runStartup, "api-startup": l.runAPIStartup, "fanout": l.runFanout, "tcp": l.runTCP,
 	}
 	var errs []error
 	for _, name := range experiments() {

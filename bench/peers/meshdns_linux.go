@@ -40,15 +40,35 @@ func (l *lab) startManifests(address string, f data.Fleet) (*process, error) {
 }
 
 func (l *lab) startMesh(address, admin string, f data.Fleet, cpus []int, workers int) (*process, error) {
-	dir, err := l.manifests(f)
+	clusters, err := l.clusters(f)
 	if err != nil {
 		return nil, err
+	}
+	return l.startMeshdns(meshConfig{
+		address: address, admin: admin, clusters: clusters, ttl: f.TTL, cpus: cpus, workers: workers,
+	})
+}
+
+// startMeshWith serves a mesh with more lines in its configuration.
+func (l *lab) startMeshWith(address string, f data.Fleet, more string) (*process, error) {
+	clusters, err := l.clusters(f)
+	if err != nil {
+		return nil, err
+	}
+	return l.startMeshdns(meshConfig{
+		address: address, clusters: clusters, ttl: f.TTL, cpus: l.serverCPUs(), workers: 1, more: more,
+	})
+}
+
+// clusters is the YAML list of a mesh's clusters.
+func (l *lab) clusters(f data.Fleet) (string, error) {
+	dir, err := l.manifests(f)
+	if err != nil {
+		return "", err
 	}
 	var clusters strings.Builder
 	for c := range f.Clusters {
 		fmt.Fprintf(&clusters, "- {name: %s, manifests: %q}\n", f.Cluster(c), filepath.Join(dir, f.Cluster(c)))
 	}
-	return l.startMeshdns(meshConfig{
-		address: address, admin: admin, clusters: clusters.String(), ttl: f.TTL, cpus: cpus, workers: workers,
-	})
+	return clusters.String(), nil
 }

@@ -11,7 +11,10 @@ import (
 // varying order, nothing beside the answer, no logs and statistics of queries, no rate
 // limits, no control channel.
 
-func (l *lab) startNSD(address string, f data.Fleet) (*process, error) {
+func (l *lab) startNSD(address string, f data.Fleet) (*process, error) { return l.nsd(address, f, "") }
+
+// nsd starts it with more lines in its server section.
+func (l *lab) nsd(address string, f data.Fleet, more string) (*process, error) {
 	zone, err := l.zoneFile(f)
 	if err != nil {
 		return nil, err
@@ -34,12 +37,12 @@ func (l *lab) startNSD(address string, f data.Fleet) (*process, error) {
   rrl-ratelimit: 0
   rrl-whitelist-ratelimit: 0
   verbosity: 0
-remote-control:
+%sremote-control:
   control-enable: no
 zone:
   name: %s
   zonefile: %q
-`, host, port, data.Zone, zone))
+`, host, port, more, data.Zone, zone))
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +50,11 @@ zone:
 }
 
 func (l *lab) startKnot(address string, f data.Fleet) (*process, error) {
+	return l.knot(address, f, "")
+}
+
+// knot starts it with more lines in its server section.
+func (l *lab) knot(address string, f data.Fleet, more string) (*process, error) {
 	zone, err := l.zoneFile(f)
 	if err != nil {
 		return nil, err
@@ -66,7 +74,7 @@ func (l *lab) startKnot(address string, f data.Fleet) (*process, error) {
   tcp-workers: 1
   background-workers: 1
   answer-rotation: on
-database:
+%[6]sdatabase:
   storage: %[1]q
 log:
 - target: stderr
@@ -80,11 +88,53 @@ template:
 zone:
 - domain: %[4]s
   file: %[5]q
-`, dir, host, port, data.Zone, zone))
+`, dir, host, port, data.Zone, zone, more))
 	if err != nil {
 		return nil, err
 	}
 	return l.start(program{name: "knot", path: l.bin.Knot, args: []string{"-c", config}, dir: dir, cpus: l.serverCPUs()})
+}
+
+func (l *lab) startBIND(address string, f data.Fleet) (*process, error) {
+	return l.bind9(address, f, "")
+}
+
+// bind9 starts it with more lines in its options.
+func (l *lab) bind9(address string, f data.Fleet, more string) (*process, error) {
+	zone, err := l.zoneFile(f)
+	if err != nil {
+		return nil, err
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := l.folder("bind")
+	if err != nil {
+		return nil, err
+	}
+	_, config, err := l.write("named.conf", fmt.Sprintf(`options {
+  directory %[1]q;
+  pid-file none;
+  session-keyfile none;
+  listen-on port %[3]s { %[2]s; };
+  listen-on-v6 { none; };
+  recursion no;
+  notify no;
+  dnssec-validation no;
+  minimal-responses yes;
+  rrset-order { order random; };
+  zone-statistics none;
+  %[6]s
+};
+controls { };
+logging { category default { null; }; };
+zone %[4]q { type primary; file %[5]q; };
+`, dir, host, port, data.Zone, zone, more))
+	if err != nil {
+		return nil, err
+	}
+	return l.start(program{name: "bind", path: l.bin.BIND, args: []string{"-g", "-n", "1", "-c", config}, dir: dir, cpus: l.serverCPUs()})
 }
 
 // cacheRoom is above the number of names, so that the cache holds all of them: its default

@@ -15,7 +15,7 @@ import (
 type binaries struct {
 	Root                                  string // the project
 	Meshdns, Echo, Live, Cluster, CoreDNS string
-	Dnsperf, NSD, Knot                    string
+	Dnsperf, NSD, Knot, BIND              string
 }
 
 const binariesFile = "binaries.json"
@@ -53,7 +53,7 @@ func prepare(ctx context.Context, o options, dir string) (binaries, error) {
 		}
 	}
 	b := binaries{Root: root}
-	b.Dnsperf, b.NSD, b.Knot = find("dnsperf"), find("nsd"), find("knotd")
+	b.Dnsperf, b.NSD, b.Knot, b.BIND = find("dnsperf"), find("nsd"), find("knotd"), find("named")
 	if err := b.build(ctx, root, dir); err != nil {
 		return b, err
 	}
@@ -141,7 +141,7 @@ func find(name string) string {
 // missing names what the servers of a run, or dnsperf, lack.
 func (b binaries) missing(servers []string) []string {
 	var all []string
-	for name, path := range map[string]string{"dnsperf": b.Dnsperf, "nsd": b.NSD, "knot": b.Knot} {
+	for name, path := range map[string]string{"dnsperf": b.Dnsperf, "nsd": b.NSD, "knot": b.Knot, "bind": b.BIND} {
 		if path == "" && (name == "dnsperf" || slices.Contains(servers, name)) {
 			all = append(all, name)
 		}

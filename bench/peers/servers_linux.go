@@ -41,6 +41,7 @@ func kinds(o options) []kind {
 	return []kind{
 		{"nsd", "NSD, server-count 1", f, (*lab).startNSD, false},
 		{"knot", "Knot DNS, udp-workers 1", f, (*lab).startKnot, false},
+		{"bind", "BIND, one thread", f, (*lab).startBIND, false},
 		{"coredns", "CoreDNS file, cache, loadbalance, minimal", f, (*lab).startCoreDNSFile, false},
 		{"echo", "bare loop, a blocking thread, map lookup", f, echo("-loop", "blocking"), false},
 		{"echo-poller", "bare loop, runtime's poller, map lookup", f, echo("-loop", "poller"), false},
