@@ -15,6 +15,7 @@ type fleet struct {
 	running map[string]*vessel
 	broken  map[string]bool // those that said that they cannot be made
 	changed map[string]bool // those that were stopped to be started anew
+	gone    []string        // those that were stopped for good and are not withdrawn yet
 	// takeOver, when set, is called once a source that was started anew is synced, with
 	// all keys that it has said since: what it said before and does not say now is to be
 	// withdrawn. Until then the old data stay.
@@ -40,15 +41,13 @@ func newFleet(sink sources.Sink, log *slog.Logger) *fleet {
 	return &fleet{sink: sink, log: log, running: map[string]*vessel{}, broken: map[string]bool{}, changed: map[string]bool{}}
 }
 
-// stopOthers ends the sources that are not in plans as they run now. Those that are not
-// in plans at all are withdrawn (CASES C136). It returns when they have ended: nothing
-// comes from them later.
+// stopOthers ends the sources that are not in plans as they run now. It returns when they
+// have ended: nothing comes from them later. What they said stays until withdraw.
 func (f *fleet) stopOthers(plans []plan) {
 	keep := map[string]string{}
 	for _, p := range plans {
 		keep[p.name] = p.identity
 	}
-	f.withdrawBroken()
 	var ending sync.WaitGroup
 	for name, v := range f.running {
 		identity, planned := keep[name]
@@ -57,24 +56,28 @@ func (f *fleet) stopOthers(plans []plan) {
 		}
 		delete(f.running, name)
 		f.changed[name] = planned
-		ending.Go(func() { f.end(v, planned) })
+		if !planned {
+			f.gone = append(f.gone, name)
+		}
+		ending.Go(func() {
+			v.stop()
+			f.log.Info("source stopped", "source", v.name, "kind", v.kind, "again", planned)
+		})
 	}
 	ending.Wait()
 }
 
-func (f *fleet) end(v *vessel, again bool) {
-	v.stop()
-	if !again {
-		f.sink.Status(sources.Status{Source: v.name}) // no Kind: gone
-	}
-	f.log.Info("source stopped", "source", v.name, "kind", v.kind, "again", again)
-}
-
-// withdrawBroken takes back the statuses of sources that could not be made.
-func (f *fleet) withdrawBroken() {
+// withdraw takes back what sources said that are not in plans at all any more (CASES C136),
+// and the statuses of those that could not be made. It comes after the settings that no
+// longer have them: until then their names would be unknown, and then be gone.
+func (f *fleet) withdraw() {
 	for name := range f.broken {
-		f.sink.Status(sources.Status{Source: name})
+		f.gone = append(f.gone, name)
 	}
+	for _, name := range f.gone {
+		f.sink.Status(sources.Status{Source: name}) // no Kind: gone
+	}
+	f.gone = nil
 	clear(f.broken)
 }
 

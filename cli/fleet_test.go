@@ -68,6 +68,7 @@ func (h *harbour) plan(name, identity string) plan {
 
 func (h *harbour) apply(ctx context.Context, f *fleet, plans ...plan) {
 	f.stopOthers(plans)
+	f.withdraw()
 	f.start(ctx, plans)
 	for _, p := range plans {
 		if b := h.boat[p.name]; b != nil {
@@ -105,6 +106,8 @@ func TestFleetSaysWhatCannotWork(t *testing.T) {
 	assert.Equal(t, []sources.Status{{Source: "east", Kind: "test", Error: "no such file"}}, sink.take())
 	assert.Empty(t, f.running)
 	f.stopOthers(nil)
+	assert.Empty(t, sink.take(), "not before the settings have changed")
+	f.withdraw()
 	assert.Equal(t, []sources.Status{{Source: "east"}}, sink.take(), "withdrawn, so that it is not shown for ever")
 
 	b := &boat{started: make(chan struct{}), fails: errors.New("no such context")}

@@ -130,6 +130,7 @@ func (m *mesh) apply(ctx context.Context, cfg *config.Config, kubeconfig string)
 	if err := m.resolver.Flush(ctx); err != nil { // a new cluster is known before it speaks
 		return err
 	}
+	m.fleet.withdraw()
 	m.fleet.start(ctx, plans)
 	return nil
 }

@@ -159,21 +159,23 @@ func TestBelowTheRateAllIsSent(t *testing.T) {
 	}
 }
 
-// A table that is full of prefixes keeps the bound, and a flooded prefix keeps its account.
+// A table that is full of prefixes keeps the bound: with one reply at once, all of them together
+// get one for each account, and one that had its reply gets no other.
 func TestFullTable(t *testing.T) {
-	l, now := limiterAt(testLimit(10, 0, time.Second))
-	require.Equal(t, 10, decideMany(l, 1000, "203.0.113.1", answering)[sent])
+	l, now := limiterAt(testLimit(1, 0, time.Second))
+	require.Equal(t, 1, decideMany(l, 1000, "203.0.113.1", answering)[sent])
 	others := 0
-	for i := range 4 << 20 { // 8 prefixes for each account
+	for i := range 1 << 20 { // two prefixes for each account
 		client := netip.AddrFrom4([4]byte{10 + byte(i>>16), byte(i >> 8), byte(i), 1})
 		if l.decide(client, l.clock(), answering) == sent {
 			others++
 		}
 	}
 	assert.Equal(t, 0, decideMany(l, 1000, "203.0.113.1", answering)[sent], "no time has passed")
-	assert.LessOrEqual(t, others, 10*len(l.accounts.sets)*ways, "all accounts together")
+	assert.LessOrEqual(t, others, len(l.accounts.sets)*ways)
+	assert.Greater(t, others, len(l.accounts.sets)*ways*9/10, "places are used")
 	*now = now.Add(2 * time.Second)
-	assert.Equal(t, 10, decideMany(l, 1000, "203.0.113.1", answering)[sent])
+	assert.Equal(t, 1, decideMany(l, 1000, "203.0.113.1", answering)[sent])
 }
 
 // Workers that answer one prefix at the same moment share its rate.
@@ -198,8 +200,8 @@ func TestWorkersShareAccounts(t *testing.T) {
 func TestAccountsDoNotGrow(t *testing.T) {
 	l, _ := limiterAt(testLimit(10, 2, time.Second, "10.0.0.0/8"))
 	before := heapInUse()
-	for i := range 1_000_000 {
-		l.decide(netip.AddrFrom4([4]byte{20, byte(i >> 16), byte(i >> 8), byte(i)}), l.clock(), empty)
+	for i := range 500_000 {
+		l.decide(netip.AddrFrom4([4]byte{20 + byte(i>>16), byte(i >> 8), byte(i), 1}), l.clock(), empty)
 		l.decide(netip.AddrFrom16([16]byte{0x20, 1, byte(i >> 16), byte(i >> 8), byte(i)}), l.clock(), answering)
 	}
 	assert.Less(t, heapInUse()-before, int64(64<<10))
