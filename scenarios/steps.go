@@ -26,6 +26,7 @@ func (r *run) steps() (steps map[string]stepFunc, needsServer map[string]bool) {
 		"serial":    r.serial,
 		"send":      r.send,
 		"receive":   r.receive,
+		"pipeline":  r.pipeline,
 		"get":       r.get,
 		"explain":   r.explain,
 		"log":       r.logged,
@@ -42,7 +43,7 @@ func (r *run) steps() (steps map[string]stepFunc, needsServer map[string]bool) {
 		"needs":     r.needs,
 	}
 	needsServer = map[string]bool{}
-	for _, name := range []string{"query", "raw", "mutate", "order", "serial", "send", "get", "explain", "log"} {
+	for _, name := range []string{"query", "raw", "mutate", "order", "serial", "send", "pipeline", "get", "explain", "log"} {
 		needsServer[name] = true
 	}
 	return steps, needsServer
