@@ -16,7 +16,7 @@ const (
 	// by a third of it at least. A collection has a price of its own, milliseconds that the
 	// libraries' tables take, and a server of some thousand endpoints otherwise spends more
 	// on them than on its changes (bench/results.md).
-	collectorFloor = 64 << 20
+	collectorFloor = 40 << 20
 )
 
 // TuneCollector sets the garbage collector as serve has it, unless GOGC or GOMEMLIMIT says
