@@ -61,18 +61,15 @@ func (l *lab) launch(ctx context.Context, k kind) (*running, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.name, err)
 	}
-	last := k.fleet.Services - 1
+	check := func() error { return checkAnswers(address, k.fleet) } // while it loads, some names may be there before others
 	if k.fixed {
-		last = 0
+		check = func() error { return checkAnswer(address, k.fleet, 0) }
 	}
-	if err := p.await(ctx, startWithin, func() error { return checkAnswer(address, k.fleet, last) }); err != nil {
+	if err := p.await(ctx, startWithin, check); err != nil {
 		p.stop()
 		return nil, err
 	}
 	queries, err := l.queriesFile(k.fleet)
-	if err == nil && !k.fixed {
-		err = checkAnswers(address, k.fleet)
-	}
 	if err != nil {
 		p.stop()
 		return nil, fmt.Errorf("%s: %w", k.name, err)
